@@ -1,0 +1,1 @@
+"""Compute only: fast twins of the pure-torch forms that stand in ``subquad.mixers``."""
