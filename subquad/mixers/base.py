@@ -84,7 +84,7 @@ class CausalMixer(Mixer):
         the state as it was.
         """
 
-    @final
+    @final  # type: ignore[misc]  # torch declares forward as an attribute
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         return self.scan(x, mask=mask)[0]
 

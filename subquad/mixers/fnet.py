@@ -22,7 +22,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from subquad.mixers.base import Mixer
@@ -100,6 +100,7 @@ class FNet(Mixer):
         length: int | None = None,
     ) -> None:
         super().__init__()
+        self.d = d
         if padding not in ("own-length", "fixed"):
             raise ValueError(f"padding={padding!r} is not one of own-length, fixed")
         if (length is not None) != (padding == "fixed"):
