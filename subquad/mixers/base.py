@@ -61,6 +61,8 @@ class Mixer(nn.Module, ABC):
 
     #: False for the control that leaves every token alone.
     mixes: ClassVar[bool] = True
+    #: The one length that the mixer is made for; None = any.
+    fixed_length: int | None = None
 
     @abstractmethod
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
