@@ -42,11 +42,12 @@ class Block(nn.Module):
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, State]:
         """The causal block over the tokens after ``state``."""
-        assert isinstance(self.mixer, CausalMixer), "only a causal block streams"
+        mixer = self.mixer
+        assert isinstance(mixer, CausalMixer), "only a causal block streams"
         mixed: list[State] = []
 
         def mix(h: Tensor) -> Tensor:
-            y, after = self.mixer.scan(h, state, mask)
+            y, after = mixer.scan(h, state, mask)
             mixed.append(after)
             return y
 

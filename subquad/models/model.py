@@ -12,6 +12,10 @@ from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
 
 
+#: Token id that fills rows up. Only mixers that let padding take part ever see its vector.
+PAD = 0
+
+
 class Encoder(nn.Module):
     """Embeddings and bidirectional blocks: a vector per token.
 
@@ -31,10 +35,11 @@ class Encoder(nn.Module):
 
     def forward(self, tokens: Tokens, mask: Mask | None = None) -> Sequence:
         t = tokens.shape[1]
-        if self.fixed_length is not None and t < self.fixed_length:
+        if self.fixed_length is not None:
             mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-            fill = (0, self.fixed_length - t)
-            tokens, mask = nn.functional.pad(tokens, fill), nn.functional.pad(mask, fill)
+            fill = (0, max(self.fixed_length - t, 0))
+            mask = nn.functional.pad(mask, fill)
+            tokens = nn.functional.pad(tokens, fill).masked_fill(~mask, PAD)
         x = self.embedding(tokens, real_positions(tokens, mask))
         for block in self.blocks:
             x = block(x, mask)
