@@ -29,6 +29,7 @@ def choose(
     text: str | None,
     label: str | None,
     labelled: bool,
+    header: bool = True,
 ) -> tuple[str, str | None]:
     """(text column, label column or None).
 
@@ -44,7 +45,7 @@ def choose(
     text_name = text or _usual(columns, TEXTS, {asked["label"]})
     label_name = asked["label"] or (_usual(columns, LABELS, {text_name}) if labelled else None)
     if text_name is None:
-        text_name = _only_other(free, label_name) or _longer(path, free, sample)
+        text_name = _only_other(free, label_name) or _longer(path, free, sample, header)
     if labelled and label_name is None:
         label_name = _only_other(free, text_name)
     _demand(path, columns, "text", text_name)
@@ -83,7 +84,7 @@ def _only_other(free: Sequence[str], taken: str | None) -> str | None:
     return others[0] if len(others) == 1 else None
 
 
-def _longer(path: Path, free: Sequence[str], sample: Sequence[Cells]) -> str | None:
+def _longer(path: Path, free: Sequence[str], sample: Sequence[Cells], header: bool) -> str | None:
     """Of two columns with unknown names, the one with the longer texts; None if that is not
     plain. A first line that looks like a row is no header, and taking it for one would lose it.
     """
@@ -93,6 +94,8 @@ def _longer(path: Path, free: Sequence[str], sample: Sequence[Cells]) -> str | N
     short, long = sorted(free, key=lambda c: mean[c])
     if mean[long] < 2 * mean[short]:
         return None
+    if not header:
+        return long
     labels = {str(cells.get(short)) for cells in sample}
     if short in labels or len(long) > 40 or len(long.split()) > 3 or _is_number(short):
         raise UsageError(

@@ -30,7 +30,7 @@ class TextFiles:
         if self.files == (self.root,):
             return "plain text"
         count = "1 text file" if len(self.files) == 1 else f"{len(self.files)} text files"
-        inside = f" in {len(set(self.classes))} class folders" if self.classes else ""
+        inside = f" in the class folders {_few(sorted(set(self.classes)))}" if self.classes else ""
         unread = f" ({self.unread} other files are not read)" if self.unread else ""
         return f"folder of {count}{inside}{unread}"
 
@@ -58,6 +58,11 @@ class TextFiles:
     @classmethod
     def of_file(cls, path: Path) -> "TextFiles":
         return cls(path, (path,), None, 0)
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return ", ".join(map(repr, names[:10])) + more
 
 
 def walk(root: Path) -> Iterator[Path]:

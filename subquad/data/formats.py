@@ -49,7 +49,12 @@ def open_table(
         raise UsageError(f"--format {name!r} is not one of {', '.join(FORMATS)}")
     if file.is_stdin and name not in ("jsonl", "lines"):
         raise UsageError(f"standard input is read as jsonl or lines; save the {name} to a file")
+    if name not in ("csv", "tsv") and (not header or quotes is not None):
+        option = "--quotes" if header else "--no-header"
+        raise UsageError(f"{option} is for CSV and TSV, but {file.path} is read as {name}")
     if name == "parquet":
+        if encoding != "utf-8":
+            raise UsageError(f"{file.path}: Parquet is always UTF-8, --encoding does not apply")
         if file.compression:
             raise UsageError(
                 f"{file.path}: Parquet is compressed inside; unpack {file.path.suffix}"

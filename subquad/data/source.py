@@ -205,7 +205,13 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
         problem = sample[0].problem if sample else "there is nothing in it"
         raise SubquadError(f"{name}: no row can be read; the first: {problem}")
     text, label = columns.choose(
-        Path(name), table.columns, good, text=options.text, label=options.label, labelled=labelled
+        Path(name),
+        table.columns,
+        good,
+        text=options.text,
+        label=options.label,
+        labelled=labelled,
+        header=options.header,
     )
     taken = f"text = {text!r}" + (f", label = {label!r}" if label is not None else "")
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}"
@@ -249,8 +255,7 @@ def _text_problem(text: object, name: str) -> str:
     if text is None or text == "":
         return f"{name} is empty"
     if not isinstance(text, str):
-        kind = "an object" if isinstance(text, dict) else f"a {type(text).__name__}"
-        return f"{name} holds {kind} ({shown(text)}), not a string"
+        return f"{name} holds {shown(text)} ({type(text).__name__}), not a string"
     if not text.isascii():
         try:
             text.encode()
