@@ -29,8 +29,9 @@ _ANY = r"[\s\S]"
 class Bytes:
     """Byte b of UTF-8 is id FIRST + b."""
 
-    def encode(self, text: str) -> npt.NDArray[np.int32]:
-        return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32) + FIRST
+    def encode(self, text: str, length: int | None) -> npt.NDArray[np.int32]:
+        ids = np.frombuffer(text[:length].encode(), dtype=np.uint8).astype(np.int32) + FIRST
+        return ids[:length]
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class Chars:
 
     table: npt.NDArray[np.int32]
 
-    def encode(self, text: str) -> npt.NDArray[np.int32]:
-        points = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+    def encode(self, text: str, length: int | None) -> npt.NDArray[np.int32]:
+        points = np.frombuffer(text[:length].encode("utf-32-le"), dtype="<u4")
         return cast(npt.NDArray[np.int32], self.table[points])
 
 
@@ -50,7 +51,7 @@ def bytes_tokenizer() -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = decoders.ByteLevel()
-    return _with_specials(inner, PAD, SEPARATOR)
+    return with_specials(inner, PAD, SEPARATOR)
 
 
 def chars_tokenizer(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
@@ -64,7 +65,7 @@ def chars_tokenizer(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.WordLevel(vocab=vocabulary, unk_token=UNKNOWN))
     inner.pre_tokenizer = pre_tokenizers.Split(Regex(_ANY), "isolated")
     inner.decoder = decoders.Fuse()
-    return _with_specials(inner, *specials)
+    return with_specials(inner, *specials)
 
 
 def of(inner: tokenizers.Tokenizer) -> Bytes | Chars | None:
@@ -86,7 +87,7 @@ def of(inner: tokenizers.Tokenizer) -> Bytes | Chars | None:
     return None
 
 
-def _with_specials(inner: tokenizers.Tokenizer, *names: str) -> tokenizers.Tokenizer:
+def with_specials(inner: tokenizers.Tokenizer, *names: str) -> tokenizers.Tokenizer:
     inner.add_special_tokens([AddedToken(name, special=True) for name in names])
     return inner
 

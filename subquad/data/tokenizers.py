@@ -15,17 +15,16 @@ text. Every kind is a ``tokenizer.json`` that the ``tokenizers`` library reads b
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from subquad.data import alphabets
-from subquad.data.alphabets import PAD, SEPARATOR, UNKNOWN
+from subquad.data import alphabets, words
+from subquad.data.alphabets import PAD, SEPARATOR
 from subquad.data.ragged import Ragged
 from subquad.errors import SubquadError, UsageError
 
@@ -34,8 +33,6 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 #: Characters encoded at a time: the library's records of a batch take some 50 bytes for each.
 CHUNK = 1 << 21
-#: With fewer texts than this, words seen once are learned too.
-FEW = 1000
 
 
 class Tokenizer:
@@ -46,7 +43,7 @@ class Tokenizer:
         inner.no_truncation()
         inner.encode_special_tokens = True
         self._inner = inner
-        self._alphabet = alphabets.of(inner)
+        self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
     def train(cls, kind: Kind, texts: Iterable[str], size: int) -> Self:
@@ -67,7 +64,7 @@ class Tokenizer:
         if kind == "chars":
             return cls(alphabets.chars_tokenizer(texts, size))
         if kind == "words":
-            return cls(_words(iter(texts), size))
+            return cls(words.train(texts, size))
         return cls(_bpe(texts, size) if kind == "bpe" else _unigram(texts, size))
 
     def __len__(self) -> int:
@@ -93,9 +90,8 @@ class Tokenizer:
         self, texts: Iterable[str], length: int | None = None
     ) -> Iterator[npt.NDArray[np.int32]]:
         """The same as arrays, one by one; memory stays small however many texts there are."""
-        if self._alphabet is not None:
-            for text in texts:
-                yield self._alphabet.encode(text if length is None else text[:length])[:length]
+        if self._fast is not None:
+            yield from (self._fast.encode(text, length) for text in texts)
             return
         for chunk in _chunks(texts):
             for encoding in self._inner.encode_batch_fast(chunk, add_special_tokens=False):
@@ -141,25 +137,6 @@ def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def _words(texts: Iterator[str], size: int) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-    inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), "removed", invert=True)
-    head = list(islice(texts, FEW))
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=size,
-        min_frequency=1 if len(head) < FEW else 2,
-        special_tokens=[PAD, SEPARATOR, UNKNOWN],
-        show_progress=False,
-    )
-    inner.train_from_iterator(chain(head, texts), trainer)
-    return inner
-
-
-#: A word with its apostrophes, or one mark.
-WORD = r"\w+(?:['’]\w+)*|[^\w\s]"
-
-
 def _byte_level(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
@@ -198,6 +175,8 @@ def _settled(inner: tokenizers.Tokenizer) -> models.Unigram:
     are ranked by chance, 0.0001 apart. Scores are rounded to 1/8192, which decimals hold exactly.
     """
     vocabulary = json.loads(inner.to_str())["model"]["vocab"]
+    if any(score is None for _, score in vocabulary):
+        raise SubquadError("there is no text to learn a vocabulary from")
     specials = [(token, score) for token, score in vocabulary if token in (PAD, SEPARATOR)]
     lowest = min(score for _, score in vocabulary)
     learned = [
