@@ -75,8 +75,16 @@ def walk(root: Path) -> Iterator[Path]:
 
 
 def class_of(root: Path, path: Path) -> str:
-    """The name of the folder just below ``root``, in UTF-8 whatever the locale."""
-    return os.fsencode(path.relative_to(root).parts[0]).decode("utf-8", "surrogateescape")
+    """The name of the folder just below ``root``, in UTF-8 whatever the locale.
+
+    Raises:
+        SubquadError: the name is not UTF-8.
+    """
+    name = os.fsencode(path.relative_to(root).parts[0])
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise SubquadError(f"{root}: the name of the class folder {name!r} is not UTF-8") from None
 
 
 def _is_hidden(name: str) -> bool:

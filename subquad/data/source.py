@@ -228,9 +228,6 @@ def _of_files(
     read = folders.pieces if in_pieces else _whole
     for i, path in enumerate(table.files):
         label = None if table.classes is None else table.classes[i]
-        if label is not None and (problem := _text_problem(label, "the name of the folder")):
-            yield BadRow(i + 1, 0, problem)
-            continue
         last: Record | None = None
         problem = ""
         for text, problem in read(path, options.encoding):
