@@ -4,6 +4,7 @@ a resumed run sees what the unbroken one would have seen."""
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -127,5 +128,5 @@ class _Planned(Dataset[Batch]):
         return collate(self.examples, self.plan[i])
 
 
-def _as_is(batch: Batch) -> Batch:
+def _as_is(batch: Any) -> Any:
     return batch

@@ -44,8 +44,8 @@ def check_encoding(name: str) -> str:
         UsageError: it does not.
     """
     try:
+        io.TextIOWrapper(io.BytesIO(), encoding=name or "none")
         codecs.getincrementaldecoder(name)
-        b"".decode(name)
     except (LookupError, ValueError):
         raise UsageError(
             f"encoding {name!r} is not known; try utf-8, latin-1, cp1252 or utf-16"

@@ -5,14 +5,16 @@ A store is a directory of ``tokens.npy``, ``offsets.npy``, ``rows.npy``, ``label
 are labels, and ``store.json``. It appears under its name complete or not at all.
 """
 
+import glob
 import json
 import os
 import shutil
+import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +33,10 @@ from subquad.errors import SubquadError
 VERSION = 1
 #: Characters tokenised at a time.
 CHUNK = 1 << 21
+#: Seconds after which a store half built and not written to is taken for left behind.
+ABANDONED = 3600
+
+_FILES = {"tokens.npy", "offsets.npy", "rows.npy", "labels.npy", "store.json"}
 
 
 @dataclass(frozen=True)
@@ -65,15 +71,20 @@ def tokenised(
     stored = _opened(directory, key)
     if stored is not None:
         return stored
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    _refuse_foreign(directory)
     building = directory.with_name(f"{directory.name}.building-{os.getpid()}")
     shutil.rmtree(building, ignore_errors=True)
     try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(directory)
         building.mkdir()
         _build(source, tokenizer, building, key, length=length, labels=labels)
         _put(building, directory)
     except OSError as e:
-        raise SubquadError(f"{directory} cannot be written: {e.strerror or e}") from None
+        other = _opened(directory, key)  # another process may have been first
+        if other is None:
+            raise SubquadError(f"{directory} cannot be written: {e.strerror or e}") from None
+        return other
     finally:
         shutil.rmtree(building, ignore_errors=True)
     stored = _opened(directory, key)
@@ -129,8 +140,29 @@ def _opened(directory: Path, key: str) -> Stored | None:
 
 
 def _load(path: Path) -> npt.NDArray[Any]:
-    mode = "r" if path.stat().st_size > ArrayFile.HEADER else None  # nothing cannot be mapped
+    mode: Literal["r"] | None = "r" if path.stat().st_size > ArrayFile.HEADER else None
     return cast(npt.NDArray[Any], np.load(path, mmap_mode=mode, allow_pickle=False))
+
+
+def _refuse_foreign(directory: Path) -> None:
+    """A store takes the place of what has its name: that must be a store."""
+    try:
+        names = {path.name for path in directory.iterdir()}
+    except FileNotFoundError:
+        return
+    except OSError as e:
+        raise SubquadError(f"{directory}: {e.strerror or e}") from None
+    if foreign := sorted(names - _FILES):
+        raise SubquadError(f"{directory} is not a store (it holds {foreign[0]}): name another")
+
+
+def _sweep(directory: Path) -> None:
+    """Remove what killed processes left half built."""
+    for kind in ("building", "old"):
+        for path in directory.parent.glob(f"{glob.escape(directory.name)}.{kind}-*"):
+            newest = max((p.stat().st_mtime for p in (path, *path.glob("*"))), default=0.0)
+            if time.time() - newest > ABANDONED:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _put(building: Path, directory: Path) -> None:
@@ -166,6 +198,7 @@ def _build(
     labels: Labels | None,
 ) -> None:
     with ExitStack() as stack:
+        kinds: dict[str, type[np.generic]]
         kinds = {"tokens": np.int32, "offsets": np.int64, "rows": np.int64}
         kinds |= {} if labels is None else {"labels": np.int64}
         files = {
