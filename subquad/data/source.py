@@ -272,7 +272,7 @@ def _label(value: object, column: str) -> tuple[str, str]:
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):
             return "", f"{name} is {value}"
-        return str(int(value) if value == int(value) else value), ""
+        return str(int(value) if value == int(value) else float(value)), ""
     problem = _text_problem(value, name)
     text = "" if problem else str(value)
     return (str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text), problem
