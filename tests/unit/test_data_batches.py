@@ -16,8 +16,12 @@ ROWS = [RANDOM.integers(1, 99, size=n) for n in RANDOM.integers(0, 30, size=101)
 
 @pytest.fixture(params=["memory", "mapped", "view"])
 def examples(request: pytest.FixtureRequest, tmp_path: Path) -> Examples:
+    return made_as(request.param, tmp_path)
+
+
+def made_as(kind: str, tmp_path: Path) -> Examples:
     made = Examples(Ragged.of(ROWS), np.arange(len(ROWS)))
-    if request.param == "memory":
+    if kind == "memory":
         return made
     np.save(tmp_path / "v.npy", made.tokens.values)
     np.save(tmp_path / "o.npy", made.tokens.offsets)
@@ -25,7 +29,7 @@ def examples(request: pytest.FixtureRequest, tmp_path: Path) -> Examples:
         np.load(tmp_path / "v.npy", mmap_mode="r"), np.load(tmp_path / "o.npy", mmap_mode="r")
     )
     mapped = Examples(tokens, made.labels)
-    return mapped if request.param == "mapped" else mapped.view(np.arange(len(ROWS)))
+    return mapped if kind == "mapped" else mapped.view(np.arange(len(ROWS)))
 
 
 def same(a: Batch, b: Batch) -> bool:
@@ -39,12 +43,15 @@ def same(a: Batch, b: Batch) -> bool:
     )
 
 
-@pytest.mark.parametrize(("workers", "method"), [(4, "fork"), (2, "spawn")])
-def test_x03_x04_workers_change_nothing(
-    request: pytest.FixtureRequest, examples: Examples, workers: int, method: str
-) -> None:
-    if method == "spawn" and "view" not in request.node.name:
-        pytest.skip("a spawned process costs seconds; maps and memory are sent by the test below")
+def test_x03_workers_change_nothing(examples: Examples) -> None:
+    check_workers(examples, 4, "fork")
+
+
+def test_x04_nor_does_spawn(tmp_path: Path) -> None:
+    check_workers(made_as("view", tmp_path), 2, "spawn")
+
+
+def check_workers(examples: Examples, workers: int, method: str) -> None:
     plan = epoch_batches(examples.tokens.lengths, 8, seed=1, epoch=2)
     state = torch.random.get_rng_state()
     alone = list(batches(examples, plan, 0))
