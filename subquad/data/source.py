@@ -30,7 +30,7 @@ SAMPLE = 50
 #: Skipped rows that are listed; the others are only counted.
 LISTED = 1000
 
-_WHOLE = re.compile(r"[+-]?\d{1,300}\.0+", re.ASCII)
+_WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -289,4 +289,6 @@ def _label(value: object, column: str) -> tuple[str, str]:
         return str(int(value) if value == int(value) else float(value)), ""
     problem = _text_problem(value, name)
     text = "" if problem else str(value)
-    return (str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text), problem
+    whole = _WHOLE.fullmatch(text)
+    text = whole[1] if whole else text
+    return ("0" if text == "-0" else text), problem

@@ -61,10 +61,24 @@ def test_a_line_that_is_no_record(path: Path, line: str, found: str) -> None:
 
 
 def test_b35_numbers_as_labels(path: Path) -> None:
-    labels = [1, 1.0, "1", "1.0", "-0.0", 0.5, "007", True, -2, 1e20, "v1.0", "2.10"]
+    labels = [1, 1.0, "1", "1.0", "-0.0", 0.5, "007", "007.0", True, -2, 1e20, "v1.0", "2.10"]
     source = opened(path, *({"text": "a", "label": label} for label in labels))
     assert [r.label for r in source.records()] == [
-        *("1", "1", "1", "1", "0", "0.5", "007", "true", "-2", "1" + "0" * 20, "v1.0", "2.10")
+        *(
+            "1",
+            "1",
+            "1",
+            "1",
+            "0",
+            "0.5",
+            "007",
+            "007",
+            "true",
+            "-2",
+            "1" + "0" * 20,
+            "v1.0",
+            "2.10",
+        )
     ]
 
 
