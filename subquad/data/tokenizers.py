@@ -23,7 +23,7 @@ class Tokenizer:
         self._inner = inner
 
     @classmethod
-    def train(cls, kind: Kind, texts: Iterable[str], size: int) -> Self:
+    def train(cls, kind: str, texts: Iterable[str], size: int) -> Self:
         """Learn a vocabulary of at most ``size`` tokens."""
         inner, trainer = _untrained(kind, size)
         inner.train_from_iterator(texts, trainer)
@@ -48,7 +48,7 @@ class Tokenizer:
         return cls(tokenizers.Tokenizer.from_file(str(path)))
 
 
-def _untrained(kind: Kind, size: int) -> tuple[tokenizers.Tokenizer, trainers.Trainer]:
+def _untrained(kind: str, size: int) -> tuple[tokenizers.Tokenizer, trainers.Trainer]:
     if kind == "words":
         inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
         inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])

@@ -11,7 +11,6 @@ from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
 
-
 #: Token id that fills rows up. Only mixers that let padding take part ever see its vector.
 PAD = 0
 
