@@ -93,8 +93,8 @@ def _signals() -> Iterator[list[int]]:
 
     def note(number: int, _: FrameType | None) -> None:
         received.append(number)
-        for which, handler in old.items():
-            signal.signal(which, handler)
+        for caught, handler in old.items():
+            signal.signal(caught, handler)
 
     try:
         for which in (signal.SIGINT, signal.SIGTERM):
@@ -104,8 +104,8 @@ def _signals() -> Iterator[list[int]]:
     try:
         yield received
     finally:
-        for which, handler in old.items():
-            signal.signal(which, handler)
+        for caught, handler in old.items():
+            signal.signal(caught, handler)
 
 
 def learning_rate(training: TrainConfig, spent: float) -> float:

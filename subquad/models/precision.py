@@ -20,7 +20,7 @@ def native_bf16(on: torch.device) -> bool:
     """Whether the processor multiplies bf16 natively (AMX or AVX-512 BF16; CUDA from Ampere on)."""
     if on.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    capabilities: dict[str, Any] = torch.cpu.get_capabilities()
+    capabilities = torch.cpu.get_capabilities()
     return any(capabilities.get(name, False) for name in ("amx_bf16", "avx512_bf16", "bf16"))
 
 
