@@ -49,7 +49,7 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
     task, training, held_out = task_class(config.task).fit(config)
-    on = device()
+    config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
     )

@@ -45,6 +45,8 @@ class Task(ABC):
     name: ClassVar[str]
     causal: ClassVar[bool]
     score: ClassVar[Score]
+    config: Config
+    """The run's configuration, with what the data decided filled in."""
 
     @classmethod
     @abstractmethod
