@@ -1,9 +1,10 @@
 """``subquad predict``."""
 
+import io
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 import click
 
@@ -22,17 +23,18 @@ def command(run: Path, file: str, as_json: bool) -> None:
     from subquad.run import load
 
     loaded = load(run)
-    results = loaded.predict(_texts(file, loaded.config.data.text))
+    found = loaded.predict(_texts(file, loaded.config.data.text))
     if as_json:
-        click.echo(json.dumps(list(results), ensure_ascii=False))
+        click.echo(json.dumps(list(found), ensure_ascii=False))
         return
-    for item in results:
+    for item in found:
         click.echo(json.dumps(item, ensure_ascii=False))
 
 
 def _texts(file: str, column: str | None) -> Iterator[str]:
+    """The texts of a file, or the lines of standard input."""
     if file == "-":
-        stream: TextIO = click.get_text_stream("stdin", encoding="utf-8")
+        stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
         return (line.rstrip("\r\n") for line in stream)
     from subquad.data.source import ReadOptions, open_source
 
