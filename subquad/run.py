@@ -75,7 +75,7 @@ def score(task: Task, model: nn.Module, examples: Examples, config: Config) -> d
     model.eval()
     try:
         with torch.inference_mode(), autocast(resolve(config.training.precision, on), on):
-            return task.evaluate(model, _batches(examples, on))
+            return task.evaluate(model, examples, _batches(examples, on))
     finally:
         model.train(training)
 

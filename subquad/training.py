@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -78,8 +79,8 @@ def _check(config: Config, out: Path, resume: bool) -> None:
 
 def fingerprint(examples: Examples) -> str:
     """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256(examples.tokens.values.tobytes())
-    digest.update(examples.tokens.offsets.tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
+    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
     if examples.labels is not None:
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()
