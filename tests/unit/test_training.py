@@ -1,4 +1,4 @@
-"""The training loop keeps its promises: exact resume, exact accumulation, finite losses, signals."""
+"""The training loop keeps its promises: exact resume and accumulation, finite losses, signals."""
 
 import math
 import os
