@@ -99,3 +99,32 @@ def load(path: str | Path) -> Run:
     model = task.model()
     load_weights(model, path / MODEL)
     return Run(path, config, task, model.to(device()).eval())
+
+
+def card(run: Run) -> str:
+    """The model card of a run, as Markdown: what it is, how good it was, how to use it."""
+    model, training = run.config.model, run.config.training
+    best = "\n".join(
+        f"| {name} | {value:.4f} |" if isinstance(value, float) else f"| {name} | {value} |"
+        for name, value in run.best().items()
+    )
+    parameters = sum(p.numel() for p in run.model.parameters())
+    use = "generate" if run.task.causal else "predict"
+    budget = next(
+        f"{getattr(training, unit)} {unit}"
+        for unit in ("steps", "epochs", "minutes")
+        if getattr(training, unit) is not None
+    )
+    return f"""# {run.config.task}: {", ".join(model.layer_mixers())}
+
+Made by subquad from `{run.config.data.path}`: {parameters:,} parameters, width {model.d},
+{budget}, seed {training.seed}, {training.precision}. Every setting is in `config.json`.
+
+On the rows held out from training, which also chose these weights:
+
+| metric | value |
+|---|---|
+{best}
+
+    subquad {use} {run.path.name}{" FILE" if use == "predict" else ""}
+"""

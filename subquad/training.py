@@ -25,7 +25,7 @@ from subquad import checkpoint
 from subquad.data.batches import Batch, Examples, collate, epoch_batches
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
-from subquad.run import Run, load, score
+from subquad.run import Run, card, load, score
 from subquad.tasks import Config, Task, TrainConfig, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
@@ -58,7 +58,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     loop.begin(resume)
     with _signals() as received:
         loop.run(received)
-    return load(out)
+    run = load(out)
+    checkpoint.write_text(out / "README.md", card(run))
+    return run
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
