@@ -1,5 +1,6 @@
 """A trained run: its directory, its task and its model, ready to be asked."""
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,9 @@ class Run:
 
     def evaluate(self, path: str) -> dict[str, Any]:
         """The task's metrics on another file."""
-        return score(self.task, self.model, self.task.examples(path), self.config)
+        with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
+            examples = self.task.examples(path, Path(scratch) / "store")
+            return score(self.task, self.model, examples, self.config)
 
     def predict(
         self, inputs: Iterable[str], batch: int = EVALUATION_BATCH

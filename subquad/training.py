@@ -32,6 +32,10 @@ from subquad.tasks import Config, Task, TrainConfig, task_class
 Watch = Callable[[dict[str, Any], float], None]
 
 
+#: Where a run keeps its tokenised texts.
+STORE = "store"
+
+
 def _ignore(line: dict[str, Any], spent: float) -> None:
     """Nobody watches."""
 
@@ -49,7 +53,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     out = Path(out)
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
-    task, training, held_out = task_class(config.task).fit(config)
+    task, training, held_out = task_class(config.task).fit(config, out / STORE)
+    for text in task.notes:
+        watch({"kind": "note", "text": text}, 0.0)
     config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
@@ -81,8 +87,10 @@ def _check(config: Config, out: Path, resume: bool) -> None:
 
 def fingerprint(examples: Examples) -> str:
     """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
-    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
+    digest = hashlib.sha256()
+    for row in range(len(examples)):
+        tokens = examples.tokens[row]
+        digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
     if examples.labels is not None:
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()
