@@ -127,7 +127,11 @@ class FNet(Mixer):
             if x.shape[1] != self.length:
                 raise ValueError(f"fnet is fixed to length {self.length}, found {x.shape[1]}")
             return full(x).to(x.dtype)
-        if mask is None or bool(mask.all()):
+        if mask is None:
+            return full(x).to(x.dtype)
+        if torch.compiler.is_exporting():  # a graph cannot choose by what the mask holds
+            return by_products(x, mask).to(x.dtype)
+        if bool(mask.all()):
             return full(x).to(x.dtype)
         form = by_products if x.shape[1] <= PRODUCT_MAX else by_groups
         return form(x, mask).to(x.dtype)
