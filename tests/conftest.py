@@ -5,7 +5,7 @@ import sys
 
 from jaxtyping import install_import_hook
 
-import tests.shapes_checked  # the hook finds it by name
+import tests.shapes_checked  # noqa: F401  # the hook finds it by name
 
 # Shapes in signatures are enforced here and nowhere else, so the hook must come before subquad.
 # Compiling and exporting go through test modules' own subprocesses: their graphs are made of the

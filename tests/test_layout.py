@@ -77,9 +77,11 @@ def points_down(path: Path, text: str) -> list[str]:
     return wrong
 
 
-def named_for_what_it_does(path: Path, text: str) -> list[str]:
+def named_for_what_it_does(path: Path, _: str) -> list[str]:
     vague = {"util", "utils", "common", "helpers", "misc"}
-    return [f"{path}: {part!r} says nothing" for part in path.with_suffix("").parts if part in vague]
+    return [
+        f"{path}: {part!r} says nothing" for part in path.with_suffix("").parts if part in vague
+    ]
 
 
 def equations_match(path: Path, text: str) -> list[str]:
@@ -198,7 +200,7 @@ BAD = [
     (no_code_in_data, "subquad/checkpoint.py", "torch.load(path)"),
     (no_code_in_data, "subquad/checkpoint.py", "from torch import load"),
     (no_code_in_data, "subquad/data/x.py", "eval('1')"),
-    (no_trail_of_this_machine, "subquad/x.py", "DATA = '/ho" "me/me/data'"),
+    (no_trail_of_this_machine, "subquad/x.py", "DATA = '/home/me/data'"),
 ]
 GOOD = [
     (points_down, "subquad/mixers/x.py", "def f():\n    from subquad.kernels import fast"),

@@ -125,9 +125,17 @@ def test_no_tokens_give_no_output(case: Case) -> None:
     assert case()(torch.zeros(0, 5, 8, dtype=torch.float64)).shape == (0, 5, 8)
 
 
-@pytest.mark.parametrize("case", [case for case in ALL if case.causal], ids=str)
+@every_causal
 def test_half_precision_agrees_after_4096_steps(case: Case) -> None:
     checks.long_half_precision_agrees(replace(case, dtype=torch.bfloat16))
+
+
+def test_half_precision_agrees_with_the_rnn_after_4096_steps() -> None:
+    """B14: the parallel form against the recurrent form, one token at a time throughout."""
+    parallel = Case("linear", True, dtype=torch.bfloat16)
+    x = 2 + checks.rows(2, 4096, torch.bfloat16)
+    rnn = replace(parallel, chosen={"form": "recurrent"})
+    checks.close(parallel()(x).detach(), rnn()(x).detach(), "chunked = recurrent", 1e-2)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=lambda d: str(d)[6:])

@@ -60,9 +60,7 @@ def full(x: Sequence) -> Sequence:
     return torch.fft.fftn(wide, dim=(1, 2)).real  # Eq. (3)
 
 
-def _mirrored(
-    even: Float[Tensor, "b t half"], odd: Float[Tensor, "b t half"], d: int
-) -> Sequence:
+def _mirrored(even: Float[Tensor, "b t half"], odd: Float[Tensor, "b t half"], d: int) -> Sequence:
     """All ``d`` columns from the half spectrum's cosine part and sine part: columns j and d-j
     differ in the sign of the sine part only."""
     right = (even - odd)[..., 1 : (d + 1) // 2].flip(-1)

@@ -2,6 +2,6 @@
 
 Each file offers ``bidirectional`` and/or ``causal``: ``(x, weights, **options) -> y`` for *one* row
 ``x`` ``[t, d]`` of real tokens, with ``weights`` the module's ``state_dict`` as arrays and
-``options`` the mixer's own keyword options. Padding is not their business: a masked token is a token
-that is not there.
+``options`` the mixer's own keyword options. Padding is not their business: a masked token
+is a token that is not there.
 """
