@@ -251,14 +251,14 @@ def empty_rows_are_zero(make: Make, dtype: torch.dtype, t: int) -> None:
 
 @torch.no_grad()
 def long_half_precision_agrees(make: Make, t: int = 4096, tail: int = 32) -> None:
-    """In bf16: one pass = pieces of four and then single tokens, still after ``t`` steps. The
+    """In bf16: one pass = pieces of eight and then single tokens, still after ``t`` steps. The
     input changes sides half-way: a sum that has stopped absorbing would not follow."""
     module, x = make(), rows(2, t, torch.bfloat16)
     x[:, : t // 2] += 2
     x[:, t // 2 :] -= 2
     expected = module.scan(x)[0]
     state, found = None, []
-    for piece in pieces(t, [*range(0, t - tail, 4), *range(t - tail, t)]):
+    for piece in pieces(t, [*range(0, t - tail, 8), *range(t - tail, t)]):
         y, state = module.scan(x[:, piece], state)
         found.append(y)
     close(torch.cat(found, 1), expected, f"bf16 after {t} steps")

@@ -1,6 +1,5 @@
 """What holds for every test: shapes are checked, seeds are fixed, fresh memory is NaN."""
 
-import os
 import sys
 
 from jaxtyping import install_import_hook
@@ -16,7 +15,8 @@ install_import_hook("subquad", "tests.shapes_checked.checked")
 import pytest  # noqa: E402
 import torch  # noqa: E402
 
-torch.set_num_threads(1 if os.environ.get("PYTEST_XDIST_WORKER") else 2)
+# One thread: the tensors are tiny, and threads that wait for each other cost more than they give.
+torch.set_num_threads(1)
 # torch.empty is filled with NaN, so that nothing can rest on what memory happened to hold.
 torch.use_deterministic_algorithms(True)
 torch.utils.deterministic.fill_uninitialized_memory = True
