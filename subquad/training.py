@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,7 +23,7 @@ import torch
 from torch import nn
 
 from subquad import checkpoint
-from subquad.data.batches import Batch, Examples, collate, epoch_batches
+from subquad.data.batches import Batch, Examples, batches, epoch_batches
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.run import Run, card, load, score
@@ -161,7 +162,7 @@ class _Loop:
             self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
-        self.plan: tuple[int, list[Any]] = (-1, [])
+        self.stream: Iterator[Batch] = iter(())
 
     def begin(self, resume: bool) -> None:
         """Write what the run is, or pick up its newest checkpoint."""
@@ -177,6 +178,7 @@ class _Loop:
             checkpoint.write_text(self.out / checkpoint.METRICS, "")
             checkpoint.write_text(self.out / "data.json", self._data())
             checkpoint.write_text(self.out / checkpoint.CONFIG, self.config.to_json())
+        self.stream = self._stream()
         self.began = time.monotonic() - self.progress.seconds
 
     def _data(self) -> str:
@@ -235,27 +237,28 @@ class _Loop:
         patience = self.config.training.patience
         return patience is not None and self.progress.stale >= patience
 
-    def _batch(self, index: int) -> Batch:
-        """Batch ``index`` since the beginning of the run."""
-        epoch, place = divmod(index, self.per_epoch)
-        if self.plan[0] != epoch:
-            t = self.config.training
-            lengths = self.training.tokens.lengths
-            self.plan = (epoch, epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch))
-        batch = collate(self.training, self.plan[1][place])
-        return batch.to(next(self.model.parameters()).device)
+    def _stream(self) -> Iterator[Batch]:
+        """All batches after the steps already done, for ever."""
+        t = self.config.training
+        epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
+        lengths = self.training.tokens.lengths
+        while True:
+            plan = epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch)
+            yield from batches(self.training, plan[place:], t.workers)
+            epoch, place = epoch + 1, 0
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
-        batches = [self._batch((step - 1) * t.accumulate + i) for i in range(t.accumulate)]
-        total, count = self._gradients(batches, step)
+        on = next(self.model.parameters()).device
+        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip)
         if not math.isfinite(float(norm)):
-            raise SubquadError(_not_finite("gradient", step, batches, self.out))
+            raise SubquadError(_not_finite("gradient", step, together, self.out))
         # The middle of the step: neither the first nor the last one is wasted on a rate of zero.
         rate = learning_rate(t, spent + (0.5 / self.total if self.total else 0))
         for group in self.optimizer.param_groups:
@@ -265,10 +268,10 @@ class _Loop:
         self.progress = replace(self.progress, step=step, seconds=time.monotonic() - self.began)
         self._report({"kind": "train", "step": step, "loss": total / count, "lr": rate})
 
-    def _gradients(self, batches: list[Batch], step: int) -> tuple[float, int]:
+    def _gradients(self, together: list[Batch], step: int) -> tuple[float, int]:
         total, count = 0.0, 0
         on = next(self.model.parameters()).device
-        for batch in batches:
+        for batch in together:
             with autocast(self.config.training.precision, on):
                 loss = self.task.loss(self.model, batch)
             value = float(loss.total.detach())

@@ -10,7 +10,8 @@ import tests.shapes_checked  # noqa: F401  # the hook finds it by name
 # Compiling and exporting go through test modules' own subprocesses: their graphs are made of the
 # code that users run, without the checks.
 assert not [name for name in sys.modules if name.split(".")[0] == "subquad"]
-install_import_hook("subquad", "tests.shapes_checked.checked")
+SHAPED = ["subquad.kernels", "subquad.mixers", "subquad.models", "subquad.generation"]
+install_import_hook(SHAPED, "tests.shapes_checked.checked")
 
 import pytest  # noqa: E402
 import torch  # noqa: E402

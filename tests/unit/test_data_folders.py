@@ -104,7 +104,7 @@ def test_parquet_rows_that_are_no_records(tmp_path: Path) -> None:
     source = open_source(path, ReadOptions(on_bad_row="skip"), labelled=True)
     assert records(source) == [("a", "1")]
     assert [bad.row for bad in source.skipped.rows] == [2, 3, 4]
-    with pytest.raises(SubquadError, match="row 2: the text .* is empty"):
+    with pytest.raises(SubquadError, match=r"row 2: the text .* is empty"):
         records(open_source(path, ReadOptions(), labelled=True))
 
 
@@ -120,7 +120,7 @@ def test_parquet_types_of_labels(tmp_path: Path) -> None:
         )
         assert [label for _, label in records(source)] == names
     path = frame(tmp_path, text=[["a"], ["b"]], label=["x", "y"])
-    with pytest.raises(SubquadError, match="row 1: .*not a string"):
+    with pytest.raises(SubquadError, match=r"row 1: .*not a string"):
         records(open_source(path, ReadOptions(), labelled=True))
 
 
