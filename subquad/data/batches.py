@@ -113,7 +113,7 @@ def batches(
             multiprocessing_context=start_method,
             generator=torch.Generator().manual_seed(0),  # else one is drawn from torch's own
         )
-    return iter(loader)
+        return iter(loader)
 
 
 class _Planned(Dataset[Batch]):

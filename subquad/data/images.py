@@ -91,14 +91,7 @@ def _of_idx(file: ByteFile) -> Images:
 
 def _of_numpy(path: Path) -> Images:
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            arrays = {"": loaded}
-        else:
-            with loaded:
-                wanted = [name for name in loaded.files if name.lower() in _PIXELS + _LABELS]
-                names = loaded.files
-                arrays = {name.lower(): loaded[name] for name in wanted}
+        names, arrays = _arrays(path)
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as e:
         reason = str(e).splitlines()[0] if str(e) else type(e).__name__
         raise SubquadError(f"{path} cannot be read: {reason} (pickles never are)") from None
@@ -119,6 +112,17 @@ def _of_numpy(path: Path) -> Images:
         "no labels" if other is None else f"labels = {other!r}"
     )
     return Images(pixels, labels, 256, detected)
+
+
+def _arrays(path: Path) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:
+    """All names, and the arrays of pixels or labels by theirs; "" is the one of an ``.npy``."""
+    with path.open("rb") as f:
+        loaded = np.load(f, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return [""], {"": loaded}
+        names = loaded.files
+        wanted = [name for name in names if name.lower() in _PIXELS + _LABELS]
+        return names, {name.lower(): loaded[name] for name in wanted}
 
 
 def _bytes(array: npt.NDArray[Any], path: Path) -> Pixels:

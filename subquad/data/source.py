@@ -165,9 +165,12 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
     """
     path = Path(path)
     if path.is_dir():
+        _check_folder(path, options)
         return _of_text(TextFiles.of_folder(path, labelled=labelled), options)
     if str(path) != STDIN and not path.exists():
         raise SubquadError(f"{path}: no such file or folder")
+    if str(path) != STDIN and not path.is_file():
+        raise SubquadError(f"{path} is a pipe or device: send it to standard input and pass -")
     table = open_table(
         ByteFile(path),
         options.format,
@@ -183,6 +186,17 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
             )
         return _of_text(table, options)
     return _of_table(path, table, options, labelled=labelled)
+
+
+def _check_folder(path: Path, options: ReadOptions) -> None:
+    given = {
+        "--format": options.format not in (None, "text"),
+        "--no-header": not options.header,
+        "--quotes": options.quotes is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option} is for files, but {path} is a folder of text files")
 
 
 def _of_text(table: TextFiles, options: ReadOptions) -> Source:
@@ -272,7 +286,7 @@ def _label(value: object, column: str) -> tuple[str, str]:
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):
             return "", f"{name} is {value}"
-        return str(int(value) if value == int(value) else value), ""
+        return str(int(value) if value == int(value) else float(value)), ""
     problem = _text_problem(value, name)
     text = "" if problem else str(value)
     return (str(int(text.partition(".")[0])) if _WHOLE.fullmatch(text) else text), problem

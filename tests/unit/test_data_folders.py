@@ -1,5 +1,6 @@
 """Folders of text files, single text files, and Parquet."""
 
+import os
 from pathlib import Path
 
 import polars as pl
@@ -113,7 +114,7 @@ def test_parquet_types_of_labels(tmp_path: Path) -> None:
         ([True, False], ["true", "false"]),
         (pl.Series(["b", "a"], dtype=pl.Categorical), ["b", "a"]),
         (pl.Series([1, 2], dtype=pl.UInt8), ["1", "2"]),
-        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.50", "2"]),
+        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.5", "2"]),
     ):
         source = open_source(
             frame(tmp_path, text=["a", "b"], label=values), ReadOptions(), labelled=True
@@ -134,3 +135,16 @@ def test_parquet_that_is_not_whole(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(UsageError, match="always UTF-8"):
         open_source(path, ReadOptions(encoding="latin-1"), labelled=True)
+
+
+@pytest.mark.parametrize("options", [{"format": "csv"}, {"header": False}, {"quotes": True}])
+def test_options_of_tables_are_refused(tmp_path: Path, options: dict[str, str]) -> None:
+    write(tmp_path, a="1")
+    with pytest.raises(UsageError, match="is a folder of text files"):
+        open_source(tmp_path, ReadOptions(**options), labelled=False)  # type: ignore[arg-type]
+
+
+def test_a_pipe_is_not_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.csv")
+    with pytest.raises(SubquadError, match="pass -"):
+        open_source(tmp_path / "a.csv", ReadOptions(), labelled=False)
