@@ -72,6 +72,26 @@ class View(Ragged):
         return super().view(self.numbers[rows])
 
 
+class Windows(Ragged):
+    """Windows over one long text: row i also holds the first value of row i + 1, so that every
+    value but the very first is once predicted from the one before it."""
+
+    @classmethod
+    def over(cls, values: npt.NDArray[np.int32], length: int) -> "Windows":
+        """Rows of ``length`` + 1 values (the last may be shorter)."""
+        end = max(len(values) - 1, 0)
+        return cls(values, np.append(np.arange(0, end, length, dtype=np.int64), end))
+
+    def __getitem__(self, row: int) -> npt.NDArray[np.int32]:
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        return self.values[self.offsets[row] : self.offsets[row + 1] + 1]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.offsets) + 1
+
+
 class _Mapped:
     """The name and place of a memory-mapped array, which opens it again where it arrives."""
 

@@ -57,9 +57,11 @@ def tokenised(
     *,
     length: int | None = None,
     labels: Labels | None = None,
+    start: int | None = None,
 ) -> Stored:
     """The examples of ``source``, each cut to ``length`` tokens, from the store in ``directory`` if
     it was made of the same, else made there. ``labels`` number the classes; None leaves them out.
+    ``start`` is put before the tokens of every text; None puts nothing.
 
     Raises:
         SubquadError: what reading raises; a label that is not in ``labels``; no room on the disk,
@@ -67,7 +69,7 @@ def tokenised(
     """
     if labels is not None and source.label is None:
         raise SubquadError(f"{source.path} was opened without labels")
-    key = fingerprint(source, tokenizer, length=length, labels=labels)
+    key = fingerprint(source, tokenizer, length=length, labels=labels, start=start)
     stored = _opened(directory, key)
     if stored is not None:
         return stored
@@ -78,7 +80,7 @@ def tokenised(
         directory.parent.mkdir(parents=True, exist_ok=True)
         _sweep(directory)
         building.mkdir()
-        _build(source, tokenizer, building, key, length=length, labels=labels)
+        _build(source, _Rows(tokenizer, length, start), building, key, labels=labels)
         _put(building, directory)
     except OSError as e:
         other = _opened(directory, key)  # another process may have been first
@@ -94,7 +96,12 @@ def tokenised(
 
 
 def fingerprint(
-    source: Source, tokenizer: Tokenizer, *, length: int | None, labels: Labels | None
+    source: Source,
+    tokenizer: Tokenizer,
+    *,
+    length: int | None,
+    labels: Labels | None,
+    start: int | None = None,
 ) -> str:
     """Changes with the content of the source, the way it is read, the tokenizer, the length and
     the classes. Standard input never has the same twice."""
@@ -111,6 +118,7 @@ def fingerprint(
         "options": asdict(source.options),
         "tokenizer": tokenizer.hash,
         "length": length,
+        "start": start,
         "labels": None if labels is None else labels.names,
     }
     return blake2b(json.dumps(made_of, sort_keys=True).encode(), digest_size=16).hexdigest()
@@ -190,11 +198,10 @@ def _sync(directory: Path) -> None:
 
 def _build(
     source: Source,
-    tokenizer: Tokenizer,
+    rows: "_Rows",
     building: Path,
     key: str,
     *,
-    length: int | None,
     labels: Labels | None,
 ) -> None:
     with ExitStack() as stack:
@@ -205,7 +212,7 @@ def _build(
             name: stack.enter_context(ArrayFile(building / f"{name}.npy", kind))
             for name, kind in kinds.items()
         }
-        writer = _Writer(files, tokenizer, length)
+        writer = _Writer(files, rows)
         for record in source.pieces():
             number = -1
             if labels is not None:
@@ -222,15 +229,23 @@ def _build(
     _sync(building)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """How a text becomes a row."""
+
+    tokenizer: Tokenizer
+    length: int | None
+    start: int | None
+
+
 class _Writer:
     """Records in, tokens out, a chunk at a time."""
 
-    def __init__(
-        self, files: dict[str, ArrayFile], tokenizer: Tokenizer, length: int | None
-    ) -> None:
+    def __init__(self, files: dict[str, ArrayFile], rows: _Rows) -> None:
         self._files = files
-        self._tokenizer = tokenizer
-        self._length = length
+        self._tokenizer = rows.tokenizer
+        self._length = rows.length
+        self._first = [] if rows.start is None else [rows.start]
         self._waiting: list[tuple[Record, int]] = []
         self._characters = 0
         self._open_row = 0  # the row whose pieces are being written; 0 = none
@@ -258,6 +273,8 @@ class _Writer:
         tokens = self._files["tokens"]
         if self._open_row not in (0, record.row):  # its end could not be read: it is no row
             tokens.truncate(self._start)
+        if tokens.size == self._start and self._first:
+            tokens.write(np.array(self._first, dtype=np.int32))
         room = None if self._length is None else self._length - (tokens.size - self._start)
         tokens.write(ids[:room])
         self._open_row = record.row if record.more else 0

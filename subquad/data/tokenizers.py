@@ -46,7 +46,7 @@ class Tokenizer:
         self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
-    def train(cls, kind: Kind, texts: Iterable[str], size: int) -> Self:
+    def train(cls, kind: str, texts: Iterable[str], size: int) -> Self:
         """Learn a vocabulary of at most ``size`` tokens, specials included (bytes: always 258).
 
         Raises:

@@ -26,6 +26,8 @@ class ModelConfig:
     pooling: Literal["mean", "cls"] = "mean"
     """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
     dropout: float = 0.1
+    token_dropout: float = 0.0
+    """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
     tied: bool = False
     """Causal head shares its weights with the embedding."""
 
@@ -63,8 +65,9 @@ class ModelConfig:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
+        for name in ("dropout", "token_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
         used = self.layer_mixers()
         for name in self.mixer_options:
             if name not in used:

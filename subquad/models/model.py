@@ -11,7 +11,6 @@ from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
 
-
 #: Token id that fills rows up. Only mixers that let padding take part ever see its vector.
 PAD = 0
 
@@ -59,6 +58,7 @@ class Classifier(nn.Module):
         self.cls = vocabulary if config.pooling == "cls" else None
         extra = 0 if self.cls is None else 1
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
+        self.token_dropout = config.token_dropout
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self)
@@ -74,6 +74,9 @@ class Classifier(nn.Module):
 
     def forward(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]``."""
+        if self.training and self.token_dropout:
+            seen = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
+            mask = seen if mask is None else mask & seen
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
             mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)

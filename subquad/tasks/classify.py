@@ -1,0 +1,170 @@
+"""Classification of texts, and of the built-in digits read as 64 pixels in a row."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from subquad.data import digits
+from subquad.data.batches import Batch, Examples, collate
+from subquad.data.labels import Labels
+from subquad.data.source import Source, open_source
+from subquad.data.splits import count_duplicates, split
+from subquad.data.store import tokenised
+from subquad.data.tokenizers import Tokenizer
+from subquad.errors import UsageError
+from subquad.models import Classifier, ModelConfig
+from subquad.tasks.base import Loss, Score, Task
+from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.metrics import classification, confusion
+from subquad.tasks.texts import (
+    LABELS,
+    TOKENIZER,
+    chosen_texts,
+    notes,
+    open_training,
+    tokenizer_for,
+)
+
+
+class Classify(Task):
+    """Text or pixels in, a class out."""
+
+    name: ClassVar[str] = "classify"
+    causal: ClassVar[bool] = False
+    score: ClassVar[Score] = Score("accuracy", higher_is_better=True)
+
+    def __init__(self, config: Config, labels: Labels, tokenizer: Tokenizer | None) -> None:
+        self.config = config
+        self.labels = labels
+        self.tokenizer = tokenizer
+        self.weights: torch.Tensor | None = None
+
+    @classmethod
+    def defaults(cls) -> Config:
+        return Config(
+            task=cls.name,
+            data=DataConfig(),
+            model=ModelConfig(mixers=("fastformer",), dropout=0.2),
+            training=TrainConfig(epochs=4, batch=32),
+        )
+
+    @classmethod
+    def fit(cls, config: Config, store: Path) -> tuple["Classify", Examples, Examples]:
+        if config.data.path == digits.NAME:
+            return cls._fit_digits(config)
+        data = config.data
+        source = open_training(data, labelled=True)
+        labels, y = _labels(source)
+        train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
+        tokenizer = tokenizer_for(data, chosen_texts(source, train))
+        task = cls(config, labels, tokenizer)
+        stored = tokenised(source, tokenizer, store, length=data.length, labels=labels)
+        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        task.notes = [
+            *notes(source, stored.examples, data.length),
+            *filter(None, [labels.rare(y, data.path), _repeated(source, train, held)]),
+        ]
+        if config.training.class_weights:
+            task.weights = torch.from_numpy(labels.weights(y[train]))
+        return task, training, held_out
+
+    @classmethod
+    def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
+        length = digits.SHAPE[0] * digits.SHAPE[1]
+        config = replace(config, data=replace(config.data, length=length))
+        examples = digits.load()
+        assert examples.labels is not None
+        rows = split(len(examples), config.data.validation, seed=0, labels=examples.labels)
+        task = cls(config, Labels(tuple(map(str, range(10)))), None)
+        return task, examples.select(rows[0]), examples.select(rows[1])
+
+    def save(self, run: Path) -> None:
+        self.labels.save(run / LABELS)
+        if self.tokenizer is not None:
+            self.tokenizer.save(run / TOKENIZER)
+
+    @classmethod
+    def load(cls, run: Path, config: Config) -> "Classify":
+        tokenizer = None
+        if config.data.path != digits.NAME:
+            tokenizer = Tokenizer.load(run / TOKENIZER)
+        return cls(config, Labels.load(run / LABELS), tokenizer)
+
+    def examples(self, path: str, store: Path) -> Examples:
+        if self.tokenizer is None:
+            if path != digits.NAME:
+                raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+            return self._fit_digits(self.config)[2]
+        source = open_source(path, self.config.data.reading(), labelled=True)
+        length = self.config.data.length
+        stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        return stored.examples
+
+    def model(self) -> Classifier:
+        return Classifier(
+            self.config.model,
+            vocabulary=digits.LEVELS if self.tokenizer is None else len(self.tokenizer),
+            length=self.config.data.length,
+            classes=len(self.labels),
+        )
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        assert batch.labels is not None
+        logits = model(batch.tokens, batch.mask)
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        total = nn.functional.cross_entropy(
+            logits.float(), batch.labels, weight=weights, reduction="sum"
+        )
+        return Loss(total, len(batch.labels))
+
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        table = np.zeros((len(self.labels), len(self.labels)), dtype=np.int64)
+        total = 0.0
+        for batch in batches:
+            assert batch.labels is not None
+            logits = model(batch.tokens, batch.mask).float()
+            total += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
+            guess = logits.argmax(-1).cpu().numpy()
+            table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
+        return classification(table, self.labels) | {"loss": total / len(examples)}
+
+    def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        if self.tokenizer is None:
+            raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
+        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
+        batch = collate(Examples(tokens), np.arange(len(inputs)))
+        batch = batch.to(next(model.parameters()).device)
+        chances = model(batch.tokens, batch.mask).float().softmax(-1)
+        return [
+            {
+                "label": self.labels.names[int(row.argmax())],
+                "probabilities": dict(zip(self.labels.names, row.tolist(), strict=True)),
+            }
+            for row in chances
+        ]
+
+
+def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:
+    """The classes of a source, and that of each record."""
+    codes: dict[str, int] = {}
+    coded = array("q")
+    for record in source.records():
+        assert record.label is not None
+        coded.append(codes.setdefault(record.label, len(codes)))
+    labels = Labels.of(codes, str(source.path))
+    order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
+    return labels, order[np.frombuffer(coded, dtype=np.int64)]
+
+
+def _repeated(source: Source, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64]) -> str:
+    count = count_duplicates(chosen_texts(source, train), chosen_texts(source, held))
+    return f"{count} of {len(held)} held-out texts also occur in training" if count else ""

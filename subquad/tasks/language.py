@@ -1,0 +1,113 @@
+"""Causal text: the next byte or token, given all before it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from torch import nn
+
+from subquad.data.batches import Examples
+from subquad.data.ragged import Windows
+from subquad.data.source import Source, open_source
+from subquad.data.store import tokenised
+from subquad.data.tokenizers import Tokenizer
+from subquad.errors import SubquadError
+from subquad.models import CausalModel, ModelConfig
+from subquad.tasks.causal import CausalTask
+from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.texts import TOKENIZER, notes, open_training, tokenizer_for
+
+
+class Language(CausalTask):
+    """All texts in one stream, a start token before each, cut into windows of ``length`` tokens.
+
+    The start token is predicted too: it ends a text. Held out is the end of the stream.
+    """
+
+    name: ClassVar[str] = "language"
+
+    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
+        self.config = config
+        self.tokenizer = tokenizer
+        separator = tokenizer.separator
+        #: Stands before every text.
+        self.start = len(tokenizer) if separator is None else separator
+
+    @classmethod
+    def defaults(cls) -> Config:
+        return Config(
+            task=cls.name,
+            data=DataConfig(tokenizer="bytes", length=256),
+            model=ModelConfig(mixers=("linear",), layers=4, d=256, heads=8, ff=1024, dropout=0.1),
+            training=TrainConfig(minutes=20, batch=32, lr=2e-3),
+        )
+
+    @classmethod
+    def fit(cls, config: Config, store: Path) -> tuple["Language", Examples, Examples]:
+        data = config.data
+        source = open_training(data, labelled=False)
+        characters = sum(len(record.text) for record in source.pieces())
+        cut = round(characters * (1 - data.validation))
+        if cut < 2:
+            raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
+        tokenizer = tokenizer_for(data, _before(source, cut))
+        task = cls(config, tokenizer)
+        stored = tokenised(source, tokenizer, store, start=task.start)
+        stream = stored.examples.tokens.values
+        here = min(_tokens(source, tokenizer, cut), len(stream) - 1)
+        task.notes = notes(source, stored.examples, None)
+        size = _bytes(source) - sum(len(text.encode()) for text in _before(source, cut))
+        # The held-out part begins with the last training token, which is read, not predicted.
+        held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
+        return task, task._windows(stream[:here], None), held_out
+
+    def save(self, run: Path) -> None:
+        self.tokenizer.save(run / TOKENIZER)
+
+    @classmethod
+    def load(cls, run: Path, config: Config) -> "Language":
+        return cls(config, Tokenizer.load(run / TOKENIZER))
+
+    def examples(self, path: str, store: Path) -> Examples:
+        source = open_source(path, self.config.data.reading(), labelled=False)
+        stored = tokenised(source, self.tokenizer, store, start=self.start)
+        return self._windows(stored.examples.tokens.values, _bytes(source))
+
+    def _windows(self, stream: Any, size: int | None) -> Examples:
+        return Examples(Windows.over(stream, self.config.data.length), bytes=size)
+
+    def model(self) -> nn.Module:
+        known = max(len(self.tokenizer), self.start + 1)
+        length = self.config.data.length
+        return CausalModel(self.config.model, inputs=known, outputs=known, length=length)
+
+    def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
+        measured = {"bits_per_token": bits / count, "perplexity_per_token": 2 ** (bits / count)}
+        return (
+            measured if not examples.bytes else {"bits_per_byte": bits / examples.bytes} | measured
+        )
+
+
+def _before(source: Source, cut: int) -> Iterator[str]:
+    """The texts of a source up to a character."""
+    for record in source.pieces():
+        if cut <= 0:
+            return
+        yield record.text[:cut]
+        cut -= len(record.text)
+
+
+def _tokens(source: Source, tokenizer: Tokenizer, cut: int) -> int:
+    """Tokens of the stream before a character, start tokens included."""
+    starts, seen, begins = 0, 0, True
+    for record in source.pieces():
+        if seen >= cut:
+            break
+        starts += begins
+        begins = not record.more
+        seen += len(record.text)
+    return starts + sum(len(row) for row in tokenizer.rows(_before(source, cut)))
+
+
+def _bytes(source: Source) -> int:
+    return sum(len(record.text.encode()) for record in source.pieces())
