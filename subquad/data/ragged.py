@@ -95,8 +95,8 @@ class Windows(Ragged):
 class _Mapped:
     """The name and place of a memory-mapped array, which opens it again where it arrives."""
 
-    def __init__(self, array: np.memmap[Any, Any]) -> None:
-        self.where = (str(array.filename), array.dtype.str, array.offset, array.shape)
+    def __init__(self, array: np.memmap[Any, Any], offset: int) -> None:
+        self.where = (str(array.filename), array.dtype.str, offset, array.shape)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _mapped, self.where
@@ -109,6 +109,11 @@ def _mapped(
 
 
 def _portable(array: npt.NDArray[Any]) -> Any:
-    if isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap):
-        return _Mapped(array)
-    return array
+    """A memory map, or a run of one, by its place; any other array as it is."""
+    whole: Any = array
+    while isinstance(whole, np.memmap) and not isinstance(whole.base, mmap.mmap):
+        whole = whole.base
+    if not (isinstance(whole, np.memmap) and array.size and array.flags.c_contiguous):
+        return array
+    assert isinstance(array, np.memmap)
+    return _Mapped(array, whole.offset + array.ctypes.data - whole.ctypes.data)

@@ -75,6 +75,16 @@ def test_maps_travel_by_name(examples: Examples) -> None:
         assert len(sent) < 2500
 
 
+def test_a_run_of_a_map_travels_by_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.arange(10_000, dtype=np.int32))
+    stream = np.load(tmp_path / "v.npy", mmap_mode="r")
+    for part in (stream[5:], stream[7:9990][3:], stream[::2], stream[:0]):
+        rows = Ragged(part, np.array([0, len(part)]))
+        sent = pickle.dumps(rows)
+        assert np.array_equal(pickle.loads(sent).values, part)
+        assert (len(sent) < 2500) == (part.flags.c_contiguous)
+
+
 def test_a_view_is_a_selection(examples: Examples) -> None:
     rows = np.array([5, 3, 100, 5])
     view, selected = examples.view(rows), examples.select(rows)
