@@ -1,11 +1,12 @@
 """Classification of texts, and of the built-in digits read as 64 pixels in a row."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -22,6 +23,14 @@ from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.metrics import classification
 
 TOKENIZER, LABELS = "tokenizer.json", "labels.json"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts with the number of each one's class."""
+
+    texts: Sequence[str]
+    labels: npt.NDArray[np.int64]
 
 
 class Classify(Task):
@@ -49,18 +58,21 @@ class Classify(Task):
     def fit(cls, config: Config) -> tuple["Classify", Examples, Examples]:
         if config.data.path == digits.NAME:
             return cls._fit_digits(config)
-        records = _labelled(config.data, config.data.path)
-        labels = Labels.of((label for _, label in records), config.data.path)
-        y = np.array([labels.index(label, config.data.path) for _, label in records])
-        train, held = split(
-            len(records), config.data.validation, seed=config.training.seed, labels=y
-        )
-        tokenizer = Tokenizer.train(
-            config.data.tokenizer, (records[i][0] for i in train), config.data.vocabulary
-        )
+        labels, train, held = cls.texts(config)
+        tokenizer = Tokenizer.train(config.data.tokenizer, train.texts, config.data.vocabulary)
         task = cls(config, labels, tokenizer)
-        examples = Examples(task._encode([text for text, _ in records]), y)
-        return task, examples.select(train), examples.select(held)
+        return task, task._examples(train), task._examples(held)
+
+    @classmethod
+    def texts(cls, config: Config) -> tuple[Labels, "Texts", "Texts"]:
+        """The classes, the training texts and the held-out ones: the rows that ``fit`` encodes."""
+        where = config.data.path
+        records = _labelled(config.data, where)
+        labels = Labels.of((label for _, label in records), where)
+        y = np.array([labels.index(label, where) for _, label in records], dtype=np.int64)
+        rows = split(len(records), config.data.validation, seed=config.training.seed, labels=y)
+        train, held = (Texts([records[i][0] for i in part], y[part]) for part in rows)
+        return labels, train, held
 
     @classmethod
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
@@ -87,11 +99,18 @@ class Classify(Task):
     def examples(self, path: str) -> Examples:
         if self.tokenizer is None:
             return self._fit_digits(self.config)[2]
+        return self._examples(self.labelled(path))
+
+    def labelled(self, path: str) -> "Texts":
+        """The texts of another file and their classes, which training must have seen."""
         records = _labelled(self.config.data, path)
         y = [
             self.labels.index(label, f"{path}, row {i}") for i, (_, label) in enumerate(records, 1)
         ]
-        return Examples(self._encode([text for text, _ in records]), np.array(y, dtype=np.int64))
+        return Texts([text for text, _ in records], np.array(y, dtype=np.int64))
+
+    def _examples(self, texts: "Texts") -> Examples:
+        return Examples(self._encode(texts.texts), texts.labels)
 
     def _encode(self, texts: Sequence[str]) -> Ragged:
         assert self.tokenizer is not None
