@@ -181,7 +181,8 @@ def save_checkpoint(
         return
     write_atomically(path, write)
     for old in checkpoints(run)[:-keep]:
-        _remove(old)
+        # Renamed first: a kill while deleting must not leave half a checkpoint under its own name.
+        _remove(old.rename(old.with_name(f"{_TEMPORARY}{os.getpid()}-old-{old.name}")))
 
 
 def checkpoints(run: Path) -> list[Path]:

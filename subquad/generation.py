@@ -7,6 +7,8 @@ For linear attention the state has a fixed size, so every token costs the same (
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,6 +17,7 @@ from subquad.errors import UsageError
 from subquad.models import CausalModel, ModelState
 from subquad.run import Run
 from subquad.shapes import Tokens
+from subquad.tasks.pixels import Pixels
 
 #: Called after each token with the number made so far, of how many.
 Watch = Callable[[int, int], None]
@@ -67,8 +70,9 @@ def continue_tokens(
     sampling: Sampling,
     state: ModelState | None = None,
     watch: Watch = _ignore,
-) -> Tokens:
-    """``steps`` new tokens ``[b, steps]`` after ``prompt`` ``[b, t]`` (at least one token)."""
+) -> tuple[Tokens, ModelState]:
+    """``steps`` new tokens ``[b, steps]`` after ``prompt`` ``[b, t]`` (at least one token), and the
+    state that has read all but the last of them."""
     u = uniforms(len(prompt), steps, sampling.seed)
     out = prompt.new_zeros(len(prompt), steps)
     logits, state = model.scan(prompt, state)
@@ -77,7 +81,7 @@ def continue_tokens(
         watch(i + 1, steps)
         if i + 1 < steps:
             logits, state = model.scan(out[:, i : i + 1], state)
-    return out
+    return out, state
 
 
 @torch.inference_mode()
@@ -104,3 +108,32 @@ def causal_model(run: Run) -> CausalModel:
             f"{run.path} is a {run.config.task} run: it predicts, it does not generate"
         )
     return run.model
+
+
+@dataclass(frozen=True)
+class Images:
+    """Generated images and what they cost."""
+
+    pixels: npt.NDArray[np.int64]
+    """``[n, height, width]``."""
+    levels: int
+    """Grey levels: values run from 0 to ``levels - 1``."""
+    state_bytes: int
+    """Size of the state after the last pixel, all samples together."""
+
+
+def images(run: Run, samples: int, sampling: Sampling, watch: Watch = _ignore) -> Images:
+    """Draw ``samples`` images with a run of the task ``pixels``.
+
+    Raises:
+        UsageError: the run is of another task.
+    """
+    task = run.task
+    if not isinstance(task, Pixels):
+        raise UsageError(f"{run.path} is a {run.config.task} run; only pixels runs draw images")
+    model = causal_model(run)
+    start = torch.full((samples, 1), task.start, device=run.device)
+    h, w = task.shape
+    tokens, state = continue_tokens(model, start, h * w, sampling, watch=watch)
+    pixels = tokens.cpu().numpy().reshape(samples, h, w)
+    return Images(pixels, task.levels, state.nbytes)

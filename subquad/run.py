@@ -1,6 +1,5 @@
 """A trained run: its directory, its task and its model, ready to be asked."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from subquad.checkpoint import CONFIG, MODEL, load_weights
+from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.errors import SubquadError
 from subquad.models.precision import autocast, device, resolve
@@ -31,6 +30,17 @@ class Run:
     @property
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
+
+    def best(self) -> dict[str, Any]:
+        """The line of metrics.jsonl that belongs to the weights (``{}`` before the first)."""
+        lines = [m for m in read_metrics(self.path) if m["kind"] == "validation"]
+        best: dict[str, Any] = {}
+        for line in lines:
+            value = line.get(self.task.score.name)
+            old = best.get(self.task.score.name)
+            if value is None or self.task.score.better(value, old):
+                best = line
+        return {k: v for k, v in best.items() if k != "kind"}
 
     def evaluate(self, path: str) -> dict[str, Any]:
         """The task's metrics on another file."""
@@ -65,7 +75,7 @@ def score(task: Task, model: nn.Module, examples: Examples, config: Config) -> d
     model.eval()
     try:
         with torch.inference_mode(), autocast(resolve(config.training.precision, on), on):
-            return task.evaluate(model, _batches(examples, on))
+            return task.evaluate(model, examples, _batches(examples, on))
     finally:
         model.train(training)
 
@@ -91,8 +101,30 @@ def load(path: str | Path) -> Run:
     return Run(path, config, task, model.to(device()).eval())
 
 
-def card(run: Path) -> dict[str, Any]:
-    """The final metrics that training wrote (``{}`` before it ended)."""
-    path = run / "final.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return found
+def card(run: Run) -> str:
+    """The model card of a run, as Markdown: what it is, how good it was, how to use it."""
+    model, training = run.config.model, run.config.training
+    best = "\n".join(
+        f"| {name} | {value:.4f} |" if isinstance(value, float) else f"| {name} | {value} |"
+        for name, value in run.best().items()
+    )
+    parameters = sum(p.numel() for p in run.model.parameters())
+    use = "generate" if run.task.causal else "predict"
+    budget = next(
+        f"{getattr(training, unit)} {unit}"
+        for unit in ("steps", "epochs", "minutes")
+        if getattr(training, unit) is not None
+    )
+    return f"""# {run.config.task}: {", ".join(model.layer_mixers())}
+
+Made by subquad from `{run.config.data.path}`: {parameters:,} parameters, width {model.d},
+{budget}, seed {training.seed}, {training.precision}. Every setting is in `config.json`.
+
+On the rows held out from training, which also chose these weights:
+
+| metric | value |
+|---|---|
+{best}
+
+    subquad {use} {run.path.name}{" FILE" if use == "predict" else ""}
+"""

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -24,7 +25,7 @@ from subquad import checkpoint
 from subquad.data.batches import Batch, Examples, collate, epoch_batches
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
-from subquad.run import Run, load, score
+from subquad.run import Run, card, load, score
 from subquad.tasks import Config, Task, TrainConfig, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
@@ -49,7 +50,7 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
     task, training, held_out = task_class(config.task).fit(config)
-    on = device()
+    config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
     )
@@ -57,7 +58,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     loop.begin(resume)
     with _signals() as received:
         loop.run(received)
-    return load(out)
+    run = load(out)
+    checkpoint.write_text(out / "README.md", card(run))
+    return run
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
@@ -78,8 +81,8 @@ def _check(config: Config, out: Path, resume: bool) -> None:
 
 def fingerprint(examples: Examples) -> str:
     """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256(examples.tokens.values.tobytes())
-    digest.update(examples.tokens.offsets.tobytes())
+    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
+    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
     if examples.labels is not None:
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()

@@ -21,6 +21,8 @@ class Examples:
 
     tokens: Ragged
     labels: npt.NDArray[np.int64] | None = None
+    bytes: int | None = None
+    """Size of the text behind the rows, where the measure is bits per byte."""
 
     def __len__(self) -> int:
         return len(self.tokens)

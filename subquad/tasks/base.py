@@ -45,6 +45,8 @@ class Task(ABC):
     name: ClassVar[str]
     causal: ClassVar[bool]
     score: ClassVar[Score]
+    config: Config
+    """The run's configuration, with what the data decided filled in."""
 
     @classmethod
     @abstractmethod
@@ -78,8 +80,10 @@ class Task(ABC):
         """The training loss of a batch."""
 
     @abstractmethod
-    def evaluate(self, model: nn.Module, batches: Iterator[Batch]) -> dict[str, Any]:
-        """Metrics over all batches; holds ``score.name``."""
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        """Metrics over ``batches``, which are all of ``examples``; holds ``score.name``."""
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """One result per input, in order.

@@ -5,12 +5,13 @@ read as s[:-1] and predicted as s[1:].
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from subquad.data.batches import Batch
+from subquad.data.batches import Batch, Examples
 from subquad.tasks.base import Loss, Score, Task
 
 
@@ -26,18 +27,20 @@ class CausalTask(Task):
         logits = model(seen, None if whole else batch.mask[:, :-1])
         return Loss(next_token_nats(logits, target, counted), int(counted.sum()))
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Batch]) -> dict[str, Any]:
-        nats, count, rows = 0.0, 0, 0
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        nats, count = 0.0, 0
         for batch in batches:
             loss = self.loss(model, batch)
             nats += float(loss.total)
             count += loss.count
-            rows += len(batch.tokens)
-        return {"examples": rows, "tokens": count, "loss": nats / count} | self.bits(nats, count)
+        measured = {"examples": len(examples), "tokens": count, "loss": nats / count}
+        return measured | self.units(nats / math.log(2), count, examples)
 
-    def bits(self, nats: float, count: int) -> dict[str, Any]:
-        """The loss in the task's own unit, named."""
-        return {"bits_per_token": nats / count / math.log(2)}
+    @abstractmethod
+    def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
+        """The total of ``bits`` over ``count`` tokens in the task's own unit, which is named."""
 
 
 def next_token_nats(logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:

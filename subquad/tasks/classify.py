@@ -130,7 +130,9 @@ class Classify(Task):
         total = nn.functional.cross_entropy(logits.float(), batch.labels, reduction="sum")
         return Loss(total, len(batch.labels))
 
-    def evaluate(self, model: nn.Module, batches: Iterator[Batch]) -> dict[str, Any]:
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
         truth, guess, total = [], [], 0.0
         for batch in batches:
             assert batch.labels is not None
@@ -139,7 +141,7 @@ class Classify(Task):
             truth.append(batch.labels)
             guess.append(logits.argmax(-1))
         metrics = classification(torch.cat(truth).numpy(), torch.cat(guess).numpy(), self.labels)
-        return metrics | {"loss": total / metrics["examples"]}
+        return metrics | {"loss": total / len(examples)}
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         batch = collate(Examples(self._encode(inputs)), np.arange(len(inputs)))

@@ -1,6 +1,5 @@
 """Images as rows of pixels, learned causally, so that the model can draw new ones."""
 
-import math
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,5 +69,5 @@ class Pixels(CausalTask):
             length=self.config.data.length,
         )
 
-    def bits(self, nats: float, count: int) -> dict[str, Any]:
-        return {"bits_per_dim": nats / count / math.log(2)}
+    def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
+        return {"bits_per_dim": bits / count}
