@@ -111,12 +111,33 @@ def compare(
     """Train ``mixers`` × ``seeds`` with ``config``, add the floors, measure costs, write it down.
 
     Figures are on ``test`` if given, else on the held-out rows. ``lengths=()`` measures no costs.
+    ``command`` is what the report tells people to type; None = made from the arguments.
 
     Raises:
         UsageError: a mixer, number of seeds or configuration that cannot be, before any work.
         SubquadError: unusable data, or a run that cannot be trained.
         Interrupted: a signal came; the same call continues.
     """
+    comparison = study(
+        config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
+    )
+    write(comparison)
+    watch({"kind": "done"}, 1.0)
+    return comparison
+
+
+def study(
+    config: Config,
+    mixers: Sequence[str],
+    seeds: int,
+    out: str | Path,
+    *,
+    test: str | None = None,
+    lengths: Sequence[int] = LENGTHS,
+    command: str | None = None,
+    watch: Watch = _ignore,
+) -> Comparison:
+    """``compare`` without its two files: only ``out/runs`` is written."""
     out = Path(out)
     plan = _plan(config, mixers, seeds)
     numbers = tuple(dict.fromkeys(c.training.seed for c in plan))
@@ -131,7 +152,7 @@ def compare(
     figure = _figure(runs, data[numbers[0]][2], test)
     verdict = judge(candidates(runs, found, figure), figure)
     measured = _measure(config, mixers, lengths, watch)
-    comparison = Comparison(
+    return Comparison(
         out=out,
         config=config,
         mixers=tuple(mixers),
@@ -146,9 +167,6 @@ def compare(
         command=command or compare_command(config, mixers, seeds, str(out), test),
         labels=tuple(getattr(getattr(data[numbers[0]][0], "labels", None), "names", ())),
     )
-    write(comparison)
-    watch({"kind": "done"}, 1.0)
-    return comparison
 
 
 def write(comparison: Comparison) -> None:

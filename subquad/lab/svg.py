@@ -118,7 +118,7 @@ def to_svg(drawn: Any, name: str, alt: str) -> str:
     text = re.sub(r'(<svg[^>]*?)\swidth="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?)\sheight="[^"]*"', r"\1", text, count=1)
     text = text.replace("xlink:href", "href")
-    text = re.sub(r"font:([^;\"]*?)(\d[\d.]*px)[^;\"]*", r"font-size: \2", text)
+    text = re.sub(r"font-family:[^;\"]*;? ?", "", text)
     text = re.sub(r'id="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'(url\(|href=")#', rf"\1#{name}-", text)
     for code, variable in _VARIABLES.items():
