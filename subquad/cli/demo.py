@@ -39,5 +39,3 @@ def command(out: Path, as_json: bool) -> None:
     )
     say("the report to look at:")
     result(made.to_dict(), as_json=as_json, text=str(made.report))
-
-

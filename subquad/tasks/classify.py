@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +31,14 @@ from subquad.tasks.texts import (
     open_training,
     tokenizer_for,
 )
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts with the number of each one's class."""
+
+    texts: Sequence[str]
+    labels: npt.NDArray[np.int64]
 
 
 class Classify(Task):
@@ -76,6 +84,15 @@ class Classify(Task):
         return task, training, held_out
 
     @classmethod
+    def texts(cls, config: Config) -> tuple[Texts, Texts]:
+        """The training texts and the held-out ones, in memory: the rows that ``fit`` encodes."""
+        source = open_training(config.data, labelled=True)
+        _, y = _labels(source)
+        rows = split(len(y), config.data.validation, seed=config.training.seed, labels=y)
+        train, held = (Texts(list(chosen_texts(source, part)), y[part]) for part in rows)
+        return train, held
+
+    @classmethod
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
         length = digits.SHAPE[0] * digits.SHAPE[1]
         config = replace(config, data=replace(config.data, length=length))
@@ -106,6 +123,13 @@ class Classify(Task):
         length = self.config.data.length
         stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
         return stored.examples
+
+    def labelled(self, path: str) -> Texts:
+        """The texts of another file and their classes, which training must have seen."""
+        source = open_source(path, self.config.data.reading(), labelled=True)
+        records = list(source.records())
+        pairs = ((record.row, str(record.label)) for record in records)
+        return Texts([record.text for record in records], self.labels.indices(pairs, path))
 
     def model(self) -> Classifier:
         return Classifier(
