@@ -48,6 +48,7 @@ def test_b36_rare_class_stays_in_training_with_a_warning() -> None:
     train, held = split(21, 0.2, seed=0, labels=y)
     assert 20 in train
     assert len(held) == 4
+    assert split(21, 0.9, seed=0, labels=y)[0].tolist().count(20) == 1
     labels = Labels(("A", "B"))
     assert labels.rare(y, "f") == (
         "f: 1 class has a single row, which stays in training and is not evaluated: B"
