@@ -47,8 +47,8 @@ def _lead(drawing: Drawing) -> str:
     return (
         "Linear attention is a recurrent network: what it has read is summed up in a state of "
         f"fixed size, {_size(drawing.state_bytes)} for each image here, after the first pixel as "
-        f"after the last. This one learned from 1,618 handwritten digits in "
-        f"{_duration(drawing.seconds)} on this machine."
+        f"after the last. This one learned from {drawing.rows:,} handwritten "
+        f"digits in {_duration(drawing.seconds)} on this machine."
     )
 
 
@@ -60,9 +60,7 @@ def _figures(demo: Demo) -> list[tuple[str, str]]:
     ]
     for length in dict.fromkeys(s.length for s in rows):
         ratio = _ratio(demo, length, CACHED)
-        found.append(
-            (f"{ratio:.1f}×", f"the speed of cached softmax at {length:,} pixels")
-        )
+        found.append((f"{ratio:.1f}×", f"the speed of cached softmax at {length:,} pixels"))
     return found
 
 
@@ -88,6 +86,7 @@ def _how(drawing: Drawing) -> list[str]:
     return [
         f"Generated digits are the first {len(drawing.pixels)} samples of seed 0 at temperature "
         f"{drawing.temperature:g} (below 1 prefers likelier pixels); none was chosen or left out.",
+        "Bits per pixel are on the held-out digits, which also chose the pixel model's weights.",
         "Generation was timed in fp32 with fresh weights of the pixel model's shape, the three ways "
         "taking turns. Beyond 64 pixels, recomputation is timed at 8 prefixes and their mean "
         "multiplied by the length.",

@@ -130,7 +130,9 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
 
     return [
         floor(UNIGRAM, "how often each grey level occurs at each place; knows no context", unigram),
-        floor(MARKOV, "how often a level follows another at each place (first-order Markov)", markov),
+        floor(
+            MARKOV, "how often a level follows another at each place (first-order Markov)", markov
+        ),
     ]
 
 

@@ -88,7 +88,9 @@ def _caption(comparison: Comparison) -> str:
     figure, seeds = comparison.figure, len(comparison.seeds)
     where = comparison.test if figure.split == "test" else "held out from training"
     seeded = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
-    return f"On {figure.rows:,} {'rows of ' if figure.split == 'test' else 'rows '}{where}; {seeded}."
+    return (
+        f"On {figure.rows:,} {'rows of ' if figure.split == 'test' else 'rows '}{where}; {seeded}."
+    )
 
 
 def _table_note(comparison: Comparison) -> str:
@@ -110,7 +112,9 @@ def _row(
         tags.append("recommended")
     row = {"name": c.name, "floor": c.floor, "best": best, "tag": " · ".join(tags), "cells": cells}
     if c.floor:
-        seconds = statistics.fmean(f.seconds for s in comparison.floors for f in s if f.name == c.name)
+        seconds = statistics.fmean(
+            f.seconds for s in comparison.floors for f in s if f.name == c.name
+        )
         blank = {"parameters": "–", "step": "–", "pace": "–", "series": None}
         return row | blank | {"seconds": f"{seconds:.1f}"}
     runs = comparison.of(c.name)
@@ -180,7 +184,9 @@ def cost_sentence(measured: Measured) -> str:
     softmax = {p.length: p.seconds for p in measured.of("softmax")}
     said = []
     for m in dict.fromkeys(p.mixer for p in measured.points):
-        both = [(p.length, softmax[p.length] / p.seconds) for p in measured.of(m) if p.length in softmax]
+        both = [
+            (p.length, softmax[p.length] / p.seconds) for p in measured.of(m) if p.length in softmax
+        ]
         if m in ("softmax", "none") or not both:
             continue
         length, ratio = both[-1]
@@ -229,7 +235,10 @@ def _facts(comparison: Comparison) -> list[tuple[str, str]]:
     return [
         ("processor", f"{m['processor']}, {m['cores']} cores, {m['threads']} threads used"),
         *([("accelerator", m["accelerator"])] if m["accelerator"] else []),
-        ("software", f"subquad {m['subquad']}, torch {m['torch']}, Python {m['python']}, {m['system']}"),
+        (
+            "software",
+            f"subquad {m['subquad']}, torch {m['torch']}, Python {m['python']}, {m['system']}",
+        ),
         ("commit", m["commit"] or "not a git checkout"),
         ("arithmetic", m["precision"]),
         ("seeds", ", ".join(map(str, comparison.seeds))),
