@@ -31,7 +31,7 @@ def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("compare") / "out"
     lines = []
     found = compare(
-        config(), MIXERS, 2, out, lengths=(8, 16), watch=lambda line, spent: lines.append(spent)
+        config(), MIXERS, 2, out, lengths=(8, 16), watch=lambda _, spent: lines.append(spent)
     )
     return found, lines
 

@@ -26,7 +26,7 @@ def write(path, rows):
     return path
 
 
-@pytest.fixture()
+@pytest.fixture
 def texts(tmp_path):
     rows = [(f"good fine nice {i}", "yes") for i in range(30)]
     rows += [(f"bad poor sad {i}", "no") for i in range(20)]

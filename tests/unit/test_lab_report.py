@@ -90,7 +90,7 @@ def comparison(tmp_path, labels=("a", HOSTILE)):
     return replace(found, verdict=judge(found.candidates(), found.figure))
 
 
-@pytest.fixture()
+@pytest.fixture
 def page(tmp_path):
     return render(comparison(tmp_path))
 
