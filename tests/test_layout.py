@@ -25,10 +25,13 @@ ORDER = [
     {"data"},
     {"tasks"},
     {"checkpoint"},
+    {"run"},
+    {"optimiser"},
     {"training"},
     {"generation"},
     {"lab", "export"},
-    {"cli", "__main__"},
+    {"cli"},
+    {"__main__"},
 ]
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 

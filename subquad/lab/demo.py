@@ -67,7 +67,8 @@ class Drawing:
     """Carried from pixel to pixel for one image."""
     seconds: float
     """Training."""
-    epochs: float
+    rows: int
+    """Digits it learned from."""
 
     def to_dict(self) -> dict[str, Any]:
         """Without the pictures."""
@@ -76,7 +77,7 @@ class Drawing:
             "bits_per_dim": self.bits_per_dim,
             "state_bytes": self.state_bytes,
             "train_seconds": self.seconds,
-            "epochs": self.epochs,
+            "rows": self.rows,
         }
         judged = asdict(self.recognition)
         return kept | {"recognition": judged, "floors": [asdict(f) for f in self.floors]}
@@ -193,7 +194,7 @@ def draw(run: Run, settings: Settings) -> Drawing:
         floors=tuple(floors(task, run.config, rows[0], rows[1])),
         state_bytes=made.state_bytes // SHOWN,
         seconds=float(best["seconds"]),
-        epochs=run.config.training.epochs or 0,
+        rows=len(training),
     )
 
 

@@ -47,8 +47,8 @@ def _lead(drawing: Drawing) -> str:
     return (
         "Linear attention is a recurrent network: what it has read is summed up in a state of "
         f"fixed size, {_size(drawing.state_bytes)} for each image here, after the first pixel as "
-        f"after the last. This one learned from 1,618 handwritten digits in "
-        f"{_duration(drawing.seconds)} on this machine."
+        f"after the last. This one learned from {drawing.rows:,} handwritten "
+        f"digits in {_duration(drawing.seconds)} on this machine."
     )
 
 
@@ -67,11 +67,11 @@ def _figures(demo: Demo) -> list[tuple[str, str]]:
 def _judgement(drawing: Drawing) -> str:
     j = drawing.recognition
     return (
-        f"A neural network that has seen only real digits ({j.accuracy:.1%} right on held-out ones) "
-        f"names a class with a probability over 0.8 for {j.recognised:.1%} of the {j.samples} "
-        f"generated digits. For scale: {j.real:.1%} of held-out real digits, and {j.noise:.1%} of "
-        f"images whose pixels are drawn singly. {j.classes} of the ten digits occur. "
-        f"{_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
+        f"A neural network that has seen only real digits ({j.accuracy:.1%} right on held-out "
+        f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the "
+        f"{j.samples} generated digits. For scale: {j.real:.1%} of held-out real digits, and "
+        f"{j.noise:.1%} of images whose pixels are drawn singly. {j.classes} of the ten digits "
+        f"occur. {_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
         f"the median (held-out real digits: {j.nearest_real:.1f})."
     ).replace("%", " %")
 
@@ -86,8 +86,9 @@ def _how(drawing: Drawing) -> list[str]:
     return [
         f"Generated digits are the first {len(drawing.pixels)} samples of seed 0 at temperature "
         f"{drawing.temperature:g} (below 1 prefers likelier pixels); none was chosen or left out.",
-        "Generation was timed in fp32 with fresh weights of the pixel model's shape, the three ways "
-        "taking turns. Beyond 64 pixels, recomputation is timed at 8 prefixes and their mean "
+        "Bits per pixel are on the held-out digits, which also chose the pixel model's weights.",
+        "Generation was timed in fp32 with fresh weights of the pixel model's shape, the three "
+        "ways taking turns. Beyond 64 pixels, recomputation is timed at 8 prefixes and their mean "
         "multiplied by the length.",
     ]
 

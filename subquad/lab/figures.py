@@ -170,32 +170,18 @@ def learning(comparison: Comparison) -> str:
 
 
 def rates(rows: Sequence[tuple[str, int, float, float, float]], name: str, alt: str) -> str:
-    """Horizontal bars on a log axis: (label, series, median, slowest, fastest) images a second."""
-    drawn, axes = figure(5.0, 0.45 * len(rows) + 0.7)
-    axes.set_xscale("log")
+    """Horizontal bars from zero: (label, series, median, slowest, fastest) images a second."""
+    drawn, axes = figure(5.0, 0.47 * len(rows) + 0.5)
     axes.grid(visible=False)
-    low, high = min(r[3] for r in rows) / 2.5, max(r[4] for r in rows) * 3
-    axes.set_xlim(low, high)
+    axes.set_xlim(0, max(r[4] for r in rows) * 1.16)
     for i, (label, number, value, slow, fast) in enumerate(rows):
         y = len(rows) - i
-        axes.barh(y, value - low, left=low, height=0.42, color=colour(number), linewidth=0)
-        axes.plot([slow, fast], [y, y], color=INK, linewidth=1)
-        axes.annotate(
-            f"{value:,.3g}",
-            (max(fast, value), y),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=9.5,
-            color=INK,
-        )
-        axes.annotate(
-            label, (low, y), xytext=(0, 11), textcoords="offset points", fontsize=9, color=INK
-        )
+        axes.barh(y, value, height=0.36, color=colour(number), linewidth=0)
+        axes.plot([slow, fast], [y, y], color=INK, linewidth=0.9)
+        words = {"textcoords": "offset points", "va": "center", "color": INK}
+        axes.annotate(f"{value:,.3g}", (max(fast, value), y), xytext=(5, 0), fontsize=9.5, **words)
+        axes.annotate(label, (0, y), xytext=(0, 13), fontsize=9, **words)
     axes.set_yticks([])
-    axes.set_ylim(0.6, len(rows) + 0.75)
-    from matplotlib.ticker import FuncFormatter
-
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-    axes.set_xlabel("images per second (log)", color=MUTED, fontsize=8.5, loc="right")
+    axes.set_ylim(0.65, len(rows) + 0.75)
+    axes.set_xlabel("images per second", color=MUTED, fontsize=8.5, loc="right")
     return to_svg(drawn, name, alt)

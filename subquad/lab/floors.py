@@ -131,10 +131,8 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
         return Floor(name, what, score(held_out), tested, time.perf_counter() - began)
 
     return [
-        floor(UNIGRAM, "how often each grey level occurs at each place; knows no context", unigram),
-        floor(
-            MARKOV, "how often a level follows another at each place (first-order Markov)", markov
-        ),
+        floor(UNIGRAM, "how often each level occurs at each place; knows no context", unigram),
+        floor(MARKOV, "how often a level follows another at each place (Markov)", markov),
     ]
 
 

@@ -114,7 +114,7 @@ def measure(
     on = torch.device("cpu")
     precision = resolve(precision, on)
     try:
-        layers = {name: Block(model, name, causal=causal) for name in mixers}
+        layers: dict[str, nn.Module] = {n: Block(model, n, causal=causal) for n in mixers}
     except ValueError as error:
         raise UsageError(str(error)) from None
     points: list[Point] = []

@@ -2,6 +2,11 @@
 
 Its answer on real digits that it was not fitted to, and on images without structure, stands beside
 the answer on generated ones: a share means nothing without both.
+
+The classifier's one setting (its weight decay) is the one with the smallest log loss on held-out
+real digits among 1, 0.3, 0.1, 0.06, 0.03, 0.01 and 0.001: the best calibrated, not the most
+generous. (A support vector machine is right as often, but sure of four fifths of the images that
+have no structure.)
 """
 
 from dataclasses import dataclass
@@ -58,7 +63,7 @@ def recognise(images: Images, training: Examples, held_out: Examples) -> Recogni
     assert training.labels is not None
     assert held_out.labels is not None
     seen, other = matrix(training), matrix(held_out)
-    judge = MLPClassifier((128,), alpha=1.0, max_iter=120, tol=0.0, n_iter_no_change=120)
+    judge = MLPClassifier((128,), alpha=0.06, max_iter=120, tol=0.0, n_iter_no_change=120)
     judge.set_params(random_state=0, batch_size=64)
     _fit(judge, seen / (LEVELS - 1), training.labels)
 

@@ -94,9 +94,8 @@ def _caption(comparison: Comparison) -> str:
 
 
 def _table_note(comparison: Comparison) -> str:
-    said = []
-    for floor in comparison.floors[0] if comparison.floors else ():
-        said.append(f"{floor.name[0].upper()}{floor.name[1:]}: {floor.what}.")
+    first = comparison.floors[0] if comparison.floors else ()
+    said = [f"{floor.name[0].upper()}{floor.name[1:]}: {floor.what}." for floor in first]
     if comparison.figure.percent:
         said.append(f"One row is {100 / comparison.figure.rows:.2g} points.")
     return " ".join(said)
@@ -203,8 +202,9 @@ def _how(comparison: Comparison) -> list[str]:
     given = {"epochs": t.epochs, "steps": t.steps, "minutes": t.minutes}
     budget = next(f"{v:g} {k}" for k, v in given.items() if v is not None)
     lines = [
-        f"Every mixer had the same data, the same budget ({budget}, batch {t.batch * t.accumulate}) "
-        "and the same other settings; nothing was tuned for any one of them.",
+        f"Every mixer had the same data, the same budget ({budget}, batch "
+        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one "
+        "of them.",
     ]
     if figure.split == "test":
         lines.append(

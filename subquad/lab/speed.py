@@ -42,7 +42,7 @@ class Speed:
 def generation_speed(
     config: ModelConfig, *, levels: int, length: int, batch: int, rounds: int = 3
 ) -> list[Speed]:
-    """The three ways at one ``length`` and ``batch``; the model is ``config`` with another mixer."""
+    """The three ways at one ``length`` and ``batch``, each ``config`` with the mixer it needs."""
     models = {
         mixer: CausalModel(
             replace(config, mixers=(mixer,), mixer_options={}),

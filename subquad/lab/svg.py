@@ -64,7 +64,7 @@ def end_labels(axes: Any, ends: Sequence[tuple[str, float, float, str]]) -> None
     height = 9.5 * drawn.dpi / 72 * 1.15
     placed: list[tuple[str, float, float, float, str]] = []
     for name, x, y, color in sorted(ends, key=lambda e: axes.transData.transform((e[1], e[2]))[1]):
-        at, level = axes.transData.transform((x, y))
+        level = axes.transData.transform((x, y))[1]
         lowest = placed[-1][3] + height if placed else -1e9
         placed.append((name, x, y, max(level, lowest), color))
     # What was pushed up is let down again by half, so that groups sit around their lines.

@@ -114,7 +114,7 @@ def judge(candidates: Sequence[Candidate], figure: Figure) -> Verdict:
     headline = _headline(choice, best, figure)
     reasons = (*_level(choice, level, figure), *_softmax(choice, ranked, figure))
     if not choice.floor:
-        reasons = (*reasons, *_floors(choice, ranked, figure))
+        reasons = (*reasons, *_floors(ranked, figure))
     return Verdict(choice.name, headline, reasons, tuple(c.name for c in level))
 
 
@@ -170,7 +170,7 @@ def _softmax(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list
     return [f"A step takes {speed}, with {points} {sign} {figure.title}."]
 
 
-def _floors(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list[str]:
+def _floors(ranked: list[Candidate], figure: Figure) -> list[str]:
     floor = next((c for c in ranked if c.floor), None)
     if floor is None:
         return []

@@ -12,9 +12,10 @@ import torch
 from subquad import checkpoint
 from subquad.data.batches import collate
 from subquad.errors import Interrupted, SubquadError, UsageError
+from subquad.optimiser import learning_rate, optimiser
 from subquad.tasks import Config, Loss, task_class
 from subquad.tasks.classify import Classify
-from subquad.training import learning_rate, optimiser, train
+from subquad.training import train
 
 
 def tiny(task: str = "classify", **training: object) -> Config:

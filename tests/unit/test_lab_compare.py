@@ -1,0 +1,147 @@
+"""A whole comparison, tiny: trained, judged, written, continued."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from subquad.errors import UsageError
+from subquad.lab import runs as runs_module
+from subquad.lab.compare import compare
+from subquad.lab.runs import run_name
+from subquad.tasks import task_class
+
+MIXERS = ("none", "fnet")
+
+
+def config(path="digits", steps=3, **training):
+    base = task_class("classify").defaults()
+    return replace(
+        base,
+        data=replace(base.data, path=str(path)),
+        model=replace(base.model, layers=1, d=8, heads=2, ff=8),
+        training=replace(
+            base.training, epochs=None, steps=steps, batch=8, evaluations=1, **training
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    out = tmp_path_factory.mktemp("compare") / "out"
+    lines = []
+    found = compare(
+        config(), MIXERS, 2, out, lengths=(8, 16), watch=lambda _, spent: lines.append(spent)
+    )
+    return found, lines
+
+
+def test_every_mixer_and_seed_is_trained_seeds_going_round(done):
+    found, spent = done
+    assert [(r.mixer, r.seed) for r in found.runs] == [
+        ("none", 0),
+        ("fnet", 0),
+        ("none", 1),
+        ("fnet", 1),
+    ]
+    assert all(r.steps == 3 and r.seconds_per_step > 0 and r.parameters > 0 for r in found.runs)
+    assert spent == sorted(spent)
+    assert spent[-1] == 1.0
+
+
+def test_results_hold_every_number_and_the_circumstances(done):
+    found, _ = done
+    results = json.loads(found.results.read_text())
+    assert results["seeds"] == [0, 1]
+    assert results["figure"] == {
+        "key": "accuracy",
+        "higher_is_better": True,
+        "rows": 179,
+        "split": "held-out",
+    }
+    assert {"processor", "cores", "threads", "torch", "precision", "subquad", "commit", "date"} <= (
+        results["machine"].keys()
+    )
+    assert results["config"]["training"]["steps"] == 3
+    assert [row["name"] for row in results["table"]] == [
+        "majority class",
+        "logistic regression",
+        *MIXERS,
+    ]
+    assert results["command"].startswith("subquad compare digits --task classify --mixers none,")
+    assert "--steps 3" in results["command"]
+    assert "--epochs" not in results["command"]
+
+
+def test_held_out_figures_are_those_of_the_last_weights(done):
+    found, _ = done
+    for result in found.runs:
+        assert result.held_out["accuracy"] == result.curve[-1]["accuracy"]
+        assert sum(map(sum, result.held_out["confusion"])) == 179
+
+
+def test_a_finished_comparison_is_not_trained_again(done, monkeypatch):
+    found, _ = done
+    monkeypatch.setattr(runs_module, "train", None)
+    again = compare(config(), MIXERS, 2, found.out, lengths=())
+    assert again.runs == found.runs
+
+
+def test_other_settings_are_refused_and_named(done):
+    found, _ = done
+    with pytest.raises(UsageError, match="steps was 3, is 4"):
+        compare(config(steps=4), MIXERS, 2, found.out, lengths=())
+
+
+def test_a_broken_off_comparison_goes_on(tmp_path, monkeypatch):
+    real, trained = runs_module.train, []
+
+    def breaks(config, out, **more):
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        trained.append(out.name)
+        return real(config, out, **more)
+
+    monkeypatch.setattr(runs_module, "train", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        compare(config(), MIXERS, 2, tmp_path, lengths=())
+    assert not (tmp_path / "report.html").exists()
+    monkeypatch.setattr(
+        runs_module,
+        "train",
+        lambda c, out, **more: trained.append(out.name) or real(c, out, **more),
+    )
+    compare(config(), MIXERS, 2, tmp_path, lengths=())
+    assert trained == [run_name(m, seed) for seed in (0, 1) for m in MIXERS]
+
+
+def test_figures_are_on_the_test_file_if_there_is_one(tmp_path):
+    data, test = tmp_path / "data.csv", tmp_path / "test.csv"
+    rows = [f"{'good' if i % 2 else 'bad'} thing {i},{i % 2}" for i in range(40)]
+    data.write_text("\n".join(["text,label", *rows]) + "\n")
+    test.write_text("text,label\ngood,1\nbad,0\nbad,0\n")
+    found = compare(config(data), ("none",), 1, tmp_path / "out", test=str(test), lengths=())
+    assert found.figure.split == "test"
+    assert found.figure.rows == 3
+    assert not found.verdict.claimed
+    html = found.report.read_text()
+    assert "bag of words" in html
+    assert "One seed: no claim." in html
+    test.write_text("text,label\ngood,1\nbad,0\n")
+    changed = compare(config(data), ("none",), 1, tmp_path / "out", test=str(test), lengths=())
+    assert changed.figure.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("mixers", "seeds", "said"),
+    [
+        (("none", "liner"), 1, "'liner' is not one of"),
+        (("none", "none"), 1, "name each once"),
+        ((), 1, "none given"),
+        (("none",), 0, "at least 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path, mixers, seeds, said):
+    with pytest.raises(UsageError, match=said):
+        compare(config(), mixers, seeds, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

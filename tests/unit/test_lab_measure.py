@@ -1,0 +1,68 @@
+"""Time and memory against length: the counting is exact where the answer is known."""
+
+import pytest
+import torch
+from torch import nn
+
+from subquad.errors import UsageError
+from subquad.lab.measure import Measured, Point, measure, peak_bytes
+from subquad.models import ModelConfig
+
+TINY = ModelConfig(d=8, heads=2, ff=8)
+
+
+class Known(nn.Module):
+    """Holds x + 1 (twice: forward keeps it), its square, and a gradient at the end."""
+
+    def forward(self, x):
+        y = x + 1
+        return (y * y).exp()
+
+
+def test_peak_memory_is_counted_from_allocations():
+    x = torch.randn(1, 1000, 256, requires_grad=True)
+    row = 1000 * 256 * 4
+    assert peak_bytes(Known(), x) / row == pytest.approx(4, abs=0.01)
+
+
+def test_peak_memory_says_the_same_twice_and_says_nothing(capfd):
+    layer, x = nn.Linear(16, 16), torch.randn(1, 64, 16, requires_grad=True)
+    peak_bytes(layer, x)
+    assert peak_bytes(layer, x) == peak_bytes(layer, x) > 0
+    assert capfd.readouterr() == ("", "")
+
+
+def test_every_mixer_at_every_length():
+    found = measure(["linear", "none"], TINY, lengths=(16, 32), rounds=2)
+    assert [(p.length, p.mixer) for p in found.points] == [
+        (16, "linear"),
+        (16, "none"),
+        (32, "linear"),
+        (32, "none"),
+    ]
+    assert all(0 < p.fastest <= p.seconds <= p.slowest for p in found.points)
+    assert found.to_dict()["slopes"]["linear"]["memory"] == pytest.approx(1, abs=0.2)
+
+
+def test_a_mixer_that_is_too_slow_drops_out_and_no_other():
+    found = measure(["linear", "none"], TINY, lengths=(16, 32), rounds=1, budget=0.0)
+    assert found.points == ()
+
+
+def test_slopes_are_exponents():
+    points = [
+        Point(name, t, t**power * 1e-6, 1.0, 1.0, t)
+        for name, power in (("a", 1), ("b", 2))
+        for t in (64, 128, 256, 512)
+    ]
+    found = Measured(tuple(points), 8, 8, 2, False, "fp32", 1, 1)
+    assert found.slope("a") == pytest.approx(1)
+    assert found.slope("b") == pytest.approx(2)
+    assert found.slope("absent") is None
+
+
+def test_unknown_mixers_and_lengths_are_refused():
+    with pytest.raises(UsageError, match="'liner' is not one of"):
+        measure(["liner"], TINY, lengths=(16,))
+    with pytest.raises(UsageError, match="at least 1"):
+        measure(["linear"], TINY, lengths=(0,))
