@@ -12,7 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -83,7 +83,7 @@ def _check(config: Config, out: Path, resume: bool) -> None:
         raise UsageError(str(error)) from None
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
-    if out.exists() and not out.is_dir():
+    if out.is_file():
         raise UsageError(f"{out} is a file; a run needs a directory")
 
 
@@ -168,9 +168,8 @@ class _Loop:
         old = Config.load(self.out / checkpoint.CONFIG)
         for part in ("task", "data", "model", "training"):
             if getattr(old, part) != getattr(self.config, part):
-                raise UsageError(
-                    f"{self.out} was made with another {part}: {_changes(old, self.config, part)}"
-                )
+                changes = old.changes(self.config, part)
+                raise UsageError(f"{self.out} was made with another {part}: {changes}")
         if (self.out / "data.json").read_text("utf-8") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "
@@ -276,13 +275,8 @@ class _Loop:
         self._report(line | brief, spent)
 
     def _save(self) -> None:
-        checkpoint.save_checkpoint(
-            self.out,
-            self.model,
-            self.optimizer,
-            self.progress,
-            keep=self.config.training.keep,
-        )
+        keep = self.config.training.keep
+        checkpoint.save_checkpoint(self.out, self.model, self.optimizer, self.progress, keep=keep)
 
     def _report(self, line: dict[str, Any], spent: float | None = None) -> None:
         checkpoint.append_metrics(self.out, line)
@@ -296,11 +290,3 @@ def _not_finite(what: str, step: int, batches: list[Batch], out: Path) -> str:
         f"{'…' if len(rows) > 8 else ''}); the last checkpoint in {out} is kept. "
         "A smaller --lr or --precision fp32 is the usual cure"
     )
-
-
-def _changes(old: Config, new: Config, part: str) -> str:
-    a, b = getattr(old, part), getattr(new, part)
-    if part == "task":
-        return f"{a} then, {b} now"
-    before, after = asdict(a), asdict(b)
-    return "; ".join(f"{k} was {before[k]}, is {after[k]}" for k in before if before[k] != after[k])

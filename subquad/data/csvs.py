@@ -119,7 +119,7 @@ def _unclosed(lines: Lines, start: int, delimiter: str) -> str:
 
 def _quotes_hint(delimiter: str) -> str:
     if delimiter == "\t":
-        return "; if quotes are ordinary characters in this file, pass --quotes off"
+        return "; if quotes are ordinary characters in this file, pass --no-quotes"
     return '; a quote inside a quoted text is written twice ("")'
 
 

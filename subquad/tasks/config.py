@@ -32,6 +32,8 @@ class DataConfig:
     """Stop at the first row that cannot be used, or skip such rows, counting and listing them."""
     header: bool = True
     """The first line of a CSV or TSV names the columns."""
+    quotes: bool | None = None
+    """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
     tokenizer: str = "words"
     """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json."""
     vocabulary: int = 30_000
@@ -50,6 +52,7 @@ class DataConfig:
             encoding=self.encoding,
             on_bad_row=self.on_bad_row,
             header=self.header,
+            quotes=self.quotes,
         )
 
 
@@ -96,6 +99,14 @@ class Config:
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    def changes(self, new: "Config", part: str) -> str:
+        """How a part of ``new`` differs, for people."""
+        if part == "task":
+            return f"{self.task} then, {new.task} now"
+        before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
+        changed = [name for name in before if before[name] != after[name]]
+        return "; ".join(f"{name} was {before[name]}, is {after[name]}" for name in changed)
 
     @classmethod
     def load(cls, path: Path) -> "Config":

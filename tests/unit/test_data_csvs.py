@@ -136,7 +136,7 @@ def test_tsv_quotes_without_a_meaning(tmp_path: Path) -> None:
 
 def test_tsv_quotes_that_change_later_are_told(tmp_path: Path) -> None:
     rows = "text\tlabel\n" + "a\tx\n" * 2000 + '"b" c\tx\n'
-    with pytest.raises(SubquadError, match=r"row 2001 .*--quotes off"):
+    with pytest.raises(SubquadError, match=r"row 2001 .*--no-quotes"):
         pairs(opened(tmp_path / "a.tsv", rows))
 
 
