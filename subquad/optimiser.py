@@ -24,4 +24,4 @@ def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.AdamW:
         {"params": decayed, "weight_decay": training.weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=training.lr, betas=(0.9, 0.98))
+    return torch.optim.AdamW(groups, lr=training.lr, betas=(0.9, 0.98), fused=True)
