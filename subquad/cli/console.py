@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from rich.progress import (
     Progress,
     TaskProgressColumn,
     TextColumn,
+    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -41,6 +43,27 @@ def figures(metrics: dict[str, Any]) -> str:
     """``accuracy 0.8611  loss 0.43``."""
     parts = scalars(metrics).items()
     return "  ".join(f"{k} {v:.4f}" if isinstance(v, float) else f"{k} {v}" for k, v in parts)
+
+
+@contextmanager
+def counter(description: str, unit: str) -> Iterator[Any]:
+    """A running count with its pace on a terminal, nothing elsewhere. Yields ``advance()``."""
+    columns = (
+        TextColumn("{task.description} {task.completed:.0f} " + unit),
+        TextColumn("{task.fields[pace]}"),
+        TimeElapsedColumn(),
+    )
+    began, done = time.perf_counter(), 0
+    with Progress(*columns, console=err, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(description, total=None, pace="")
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            pace = f"{done / (time.perf_counter() - began):.0f} {unit}/s"
+            progress.update(task, completed=done, pace=pace)
+
+        yield advance
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from subquad.cli.console import json_flag, say
+from subquad.cli.console import counter, json_flag, say
 
 
 @click.command()
@@ -49,9 +49,11 @@ def _answers(run: Any, file: str, form: str | None) -> Iterator[dict[str, Any]]:
     source = open_source(file, options, labelled=False)
     say(source.detected)
     began, rows, bad = time.perf_counter(), 0, 0
-    for answer in run.answers(source):
-        rows, bad = rows + 1, bad + ("error" in answer)
-        yield answer
+    with counter("predicting", "rows") as advance:
+        for answer in run.answers(source):
+            rows, bad = rows + 1, bad + ("error" in answer)
+            advance()
+            yield answer
     seconds = time.perf_counter() - began
     skipped = f", {bad} of them could not be read" if bad else ""
     say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

@@ -59,7 +59,9 @@ class Classify(Task):
         return Config(
             task=cls.name,
             data=DataConfig(),
-            model=ModelConfig(mixers=("fastformer",), d=128, ff=256, dropout=0.2, token_dropout=0.2),
+            model=ModelConfig(
+                mixers=("fastformer",), d=128, ff=256, dropout=0.2, token_dropout=0.2
+            ),
             training=TrainConfig(epochs=4, batch=32),
         )
 
