@@ -18,10 +18,10 @@ demo: $(STAMP)                ## the main job on built-in data; ends with one re
 	$(BIN)/subquad demo
 
 test: $(STAMP) check          ## everything that CI runs
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 test-long: $(STAMP)           ## also what takes minutes
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
 
 check: $(STAMP)               ## style and types
 	$(BIN)/ruff format --check .

@@ -61,7 +61,8 @@ class Run:
             UsageError: the run's task generates instead.
         """
         for group in _groups(inputs, batch):
-            with torch.inference_mode(), autocast(resolve("auto", self.device), self.device):
+            precision = resolve(self.config.training.precision, self.device)
+            with torch.inference_mode(), autocast(precision, self.device):
                 answers = self.task.predict(self.model, group)
             yield from answers
 
