@@ -81,6 +81,8 @@ def _check(config: Config, out: Path, resume: bool) -> None:
         config.model.check(causal=task_class(config.task).causal)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if config.training.class_weights and config.task != "classify":
+        raise UsageError(f"--class-weights means nothing to the task {config.task}")
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
     if out.is_file():

@@ -23,6 +23,10 @@ Values = dict[str, Any]
 #: Fields that have another flag, or none.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option"}
 _HIDDEN = {"path"}
+_HELP = {
+    "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
+    "mixers` lists them; may be repeated."
+}
 _BUDGET = ("steps", "epochs", "minutes")
 
 
@@ -40,6 +44,17 @@ def field_help(cls: type) -> dict[str, str]:
         ):
             found[field.target.id] = " ".join(str(below.value.value).split())
     return found
+
+
+def _default(cls: type, name: str) -> str:
+    """``[default: 2; language: 4]``, as the tasks have it."""
+    part = {DataConfig: "data", ModelConfig: "model", TrainConfig: "training"}[cls]
+    values = {task: getattr(getattr(c.defaults(), part), name) for task, c in TASKS.items()}
+    shown = {task: ",".join(v) if isinstance(v, tuple) else v for task, v in values.items()}
+    usual = max(shown.values(), key=list(shown.values()).count)
+    parts = [] if usual in (None, "", {}) else [str(usual)]
+    parts += [f"{task}: {value}" for task, value in shown.items() if value not in (usual, None)]
+    return f"  [default: {'; '.join(parts)}]" if parts else ""
 
 
 def _type(annotation: Any) -> Any:
@@ -60,7 +75,7 @@ def _option(field: dataclasses.Field[Any], annotation: Any, text: str) -> click.
         type=kind,
         default=None,
         multiple=field.name == "mixer_options",
-        help=text or None,
+        help=text,
         metavar="KEY=VALUE" if field.name == "mixer_options" else None,
     )
 
@@ -78,7 +93,8 @@ def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], 
             hints, texts = get_type_hints(cls), field_help(cls)
             for field in dataclasses.fields(cls):
                 if field.name not in (*_HIDDEN, *without):
-                    text = texts.get(field.name, "")
+                    text = _HELP.get(field.name, texts[field.name]).replace("``", "")
+                    text += _default(cls, field.name)
                     command.params.append(_option(field, hints[field.name], text))
         return command
 

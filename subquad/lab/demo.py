@@ -173,7 +173,9 @@ def compare_config(settings: Settings) -> Config:
     return replace(
         config,
         data=replace(config.data, path=digits.NAME, validation=0.25),
-        model=replace(config.model, layers=2, d=64, heads=4, ff=128, dropout=0.1, norm="pre"),
+        model=replace(
+            config.model, layers=2, d=64, heads=4, ff=128, dropout=0.1, token_dropout=0, norm="pre"
+        ),
         training=replace(config.training, epochs=settings.epochs, batch=32, lr=3e-3),
     )
 

@@ -15,17 +15,23 @@ class ModelConfig:
     mixer_options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of a mixer beside ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
     layers: int = 2
+    """Blocks, each a mixer and a feed-forward network."""
     d: int = 256
+    """Width of the model."""
     heads: int = 4
+    """Heads of the mixers that have any."""
     ff: int = 512
     """Width inside the feed-forward layer."""
     norm: Literal["pre", "post"] = "post"
     """Layer norm before each sublayer, or after each residual (as in all three papers)."""
     norm_eps: float = 1e-5
+    """Added to the variance in layer norms."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
+    """How a token's place is known; only learned ones limit the length."""
     pooling: Literal["mean", "cls"] = "mean"
     """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
     dropout: float = 0.1
+    """Part of the values dropped in training, after the embedding and each sublayer."""
     token_dropout: float = 0.0
     """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
     tied: bool = False
@@ -68,6 +74,11 @@ class ModelConfig:
         for name in ("dropout", "token_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        kind = "causal model" if causal else "classifier"
+        for name in _BIDIRECTIONAL_ONLY if causal else _CAUSAL_ONLY:
+            usual = type(self).__dataclass_fields__[name].default
+            if getattr(self, name) != usual:
+                raise ValueError(f"{name}={getattr(self, name)!r} means nothing to a {kind}")
         used = self.layer_mixers()
         for name in self.mixer_options:
             if name not in used:
@@ -76,6 +87,8 @@ class ModelConfig:
             self.build_mixer(name, causal=causal)
 
 
+_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout")
+_CAUSAL_ONLY = ("tied",)
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),

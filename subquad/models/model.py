@@ -32,14 +32,24 @@ class Encoder(nn.Module):
         made_for = (m.fixed_length for m in self.modules() if isinstance(m, Mixer))
         self.fixed_length = max((n for n in made_for if n is not None), default=None)
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Sequence:
+    def forward(
+        self, tokens: Tokens, mask: Mask | None = None, seen: Mask | None = None
+    ) -> Sequence:
+        """Vectors ``[b, t, d]``. Tokens that are not ``seen`` are hidden like padding, but keep
+        their place: positions count them."""
         t = tokens.shape[1]
         if self.fixed_length is not None:
-            mask = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
             fill = (0, max(self.fixed_length - t, 0))
-            mask = nn.functional.pad(mask, fill)
-            tokens = nn.functional.pad(tokens, fill).masked_fill(~mask, PAD)
-        x = self.embedding(tokens, real_positions(tokens, mask))
+            real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
+            mask = nn.functional.pad(real, fill)
+            seen = None if seen is None else nn.functional.pad(seen, fill)
+            tokens = nn.functional.pad(tokens, fill)
+        positions = real_positions(tokens, mask)
+        if seen is not None:
+            mask = seen if mask is None else mask & seen
+        if self.fixed_length is not None and mask is not None:
+            tokens = tokens.masked_fill(~mask, PAD)
+        x = self.embedding(tokens, positions)
         for block in self.blocks:
             x = block(x, mask)
         out: Sequence = self.norm(x[:, :t])
@@ -74,13 +84,17 @@ class Classifier(nn.Module):
 
     def forward(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]``."""
+        seen = None
         if self.training and self.token_dropout:
             seen = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
-            mask = seen if mask is None else mask & seen
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
-            mask = None if mask is None else nn.functional.pad(mask, (1, 0), value=True)
-        x = self.encoder(tokens, mask)
+            mask, seen = (
+                m if m is None else nn.functional.pad(m, (1, 0), value=True) for m in (mask, seen)
+            )
+        x = self.encoder(tokens, mask, seen)
+        if seen is not None:
+            mask = seen if mask is None else mask & seen
         out: Tensor = self.head(self.dropout(self.pool(x, mask)))
         return out
 

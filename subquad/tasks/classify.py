@@ -97,6 +97,10 @@ class Classify(Task):
     @classmethod
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
         length = digits.SHAPE[0] * digits.SHAPE[1]
+        usual = cls.defaults().data
+        for name in ("text", "label", "format", "tokenizer", "quotes"):
+            if getattr(config.data, name) != getattr(usual, name):
+                raise UsageError(f"--{name} is for texts; {digits.NAME!r} are pixels")
         config = replace(config, data=replace(config.data, length=length))
         examples = digits.load()
         assert examples.labels is not None

@@ -61,18 +61,25 @@ class TrainConfig:
     """How weights are found. Exactly one of ``steps``, ``epochs`` and ``minutes`` is the budget."""
 
     steps: int | None = None
+    """Budget: updates of the weights."""
     epochs: float | None = None
+    """Budget: passes over the training rows."""
     minutes: float | None = None
+    """Budget: wall-clock time, evaluations included."""
     batch: int = 32
+    """Rows in a batch."""
     accumulate: int = 1
     """Batches per step; the loss is weighted by tokens or rows, so 4×8 equals 1×32."""
     lr: float = 1e-3
+    """Highest learning rate; it rises, then falls linearly to zero."""
     warmup: float = 0.05
     """Part of the budget over which the learning rate rises."""
     weight_decay: float = 0.01
+    """AdamW's, on matrices (not on embeddings, biases and norms)."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     seed: int = 0
+    """Decides the split, the first weights, the order of the rows and the dropout."""
     precision: Precision = "auto"
     """bf16 = autocast; auto = bf16 where the processor has it."""
     evaluations: int = 10
@@ -86,6 +93,7 @@ class TrainConfig:
     keep: int = 2
     """Checkpoints kept."""
     workers: int = 0
+    """Processes that prepare batches; the batches are the same."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,163 @@
+"""Models: positions, pooling, the stream, the state on disk, configurations that cannot be."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from subquad.errors import SubquadError
+from subquad.mixers import names
+from subquad.models import CausalModel, Classifier, ModelConfig, ModelState
+from subquad.models.embeddings import real_positions
+
+TINY = ModelConfig(layers=2, d=16, heads=2, ff=32, dropout=0.0)
+
+
+def classifier(**changes):
+    return Classifier(replace(TINY, **changes), vocabulary=11, length=20, classes=3).eval()
+
+
+def causal(mixer, **changes):
+    config = replace(TINY, mixers=(mixer,), **changes)
+    return CausalModel(config, inputs=12, outputs=11, length=40).eval()
+
+
+def test_positions_count_real_tokens():
+    mask = torch.tensor([[0, 1, 1, 0, 1], [1, 1, 1, 1, 1]]).bool()
+    assert real_positions(mask.long(), mask).tolist() == [[0, 0, 1, 1, 2], [0, 1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("mixer", names(causal=False))
+def test_padding_and_batch_mates_change_nothing(mixer, norm, pooling):
+    model = classifier(mixers=(mixer,), norm=norm, pooling=pooling)
+    tokens = torch.randint(0, 11, (1, 7))
+    alone = model(tokens)
+    for left, right in ((0, 5), (5, 0), (2, 3)):
+        padded = torch.nn.functional.pad(tokens, (left, right), value=4)
+        mask = torch.nn.functional.pad(torch.ones(1, 7).bool(), (left, right), value=False)
+        torch.testing.assert_close(model(padded, mask), alone, atol=2e-6, rtol=1e-5)
+        mates = torch.cat([padded, torch.randint(0, 11, padded.shape)])
+        both = torch.cat([mask, torch.ones_like(mask)])
+        torch.testing.assert_close(model(mates, both)[:1], alone, atol=2e-6, rtol=1e-5)
+
+
+def test_fixed_padding_is_the_same_in_every_batch():
+    options = {"fnet": {"padding": "fixed", "length": 20}}
+    model = classifier(mixers=("fnet",), mixer_options=options)
+    tokens = torch.randint(0, 11, (1, 7))
+    padded = torch.nn.functional.pad(tokens, (0, 6), value=4)
+    mask = torch.arange(13).unsqueeze(0) < 7
+    torch.testing.assert_close(model(padded, mask), model(tokens), atol=2e-6, rtol=1e-5)
+
+
+def test_an_empty_row_is_finite():
+    model = classifier(mixers=("softmax",))
+    logits = model(torch.zeros(2, 3).long(), torch.tensor([[False] * 3, [True] * 3]))
+    assert torch.isfinite(logits).all()
+
+
+def test_token_dropout_hides_tokens_but_keeps_places():
+    model = classifier(mixers=("none",), token_dropout=0.5).train()
+    model.token_dropout = 0.5
+    tokens = torch.arange(10).unsqueeze(0)
+    seen = []
+    model.encoder.embedding.register_forward_hook(lambda *a: seen.append(a[1][1]))
+    first, second = model(tokens), model(tokens)
+    assert not torch.equal(first, second)
+    assert all(positions.tolist() == [list(range(10))] for positions in seen)
+    assert torch.equal(model.eval()(tokens), model(tokens))
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
+@pytest.mark.parametrize("mixer", names(causal=True))
+def test_one_pass_equals_token_by_token(mixer, positions):
+    model = causal(mixer, positions=positions)
+    tokens = torch.randint(0, 11, (3, 9))
+    whole, end = model.scan(tokens)
+    state, steps = None, []
+    for i in range(9):
+        logits, state = model.scan(tokens[:, i : i + 1], state)
+        steps.append(logits)
+    torch.testing.assert_close(torch.cat(steps, 1), whole, atol=2e-6, rtol=1e-5)
+    assert end.position.tolist() == state.position.tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize("mixer", names(causal=True))
+def test_padded_prefill_continues_as_unpadded(mixer):
+    model = causal(mixer)
+    tokens = torch.randint(0, 11, (1, 5))
+    _, state = model.scan(tokens)
+    padded = torch.nn.functional.pad(tokens, (3, 2), value=7)
+    mask = torch.nn.functional.pad(torch.ones(1, 5).bool(), (3, 2), value=False)
+    _, after = model.scan(padded, mask=mask)
+    new = torch.tensor([[2]])
+    torch.testing.assert_close(model.scan(new, state)[0], model.scan(new, after)[0])
+
+
+@pytest.mark.parametrize("mixer", names(causal=True))
+def test_a_state_survives_disk_selection_and_cloning(mixer, tmp_path):
+    model = causal(mixer)
+    _, state = model.scan(torch.randint(0, 11, (3, 5)))
+    state.save(tmp_path / "state.safetensors")
+    again = ModelState.load(tmp_path / "state.safetensors")
+    new = torch.randint(0, 11, (3, 1))
+    assert torch.equal(model.scan(new, state)[0], model.scan(new, again)[0])
+    assert again.nbytes == state.nbytes
+    order = torch.tensor([2, 0, 2])
+    picked = model.scan(new[order], state.select(order))[0]
+    torch.testing.assert_close(picked, model.scan(new, state)[0][order])
+    assert torch.equal(model.scan(new, state.clone().to("cpu"))[0], model.scan(new, state)[0])
+
+
+def test_a_damaged_or_foreign_state_is_refused(tmp_path):
+    path = tmp_path / "state.safetensors"
+    _, state = causal("linear").scan(torch.zeros(1, 2).long())
+    state.save(path)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(SubquadError, match="cannot be read as a saved state"):
+        ModelState.load(path)
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(1)}, path)
+    with pytest.raises(SubquadError, match="not a saved state"):
+        ModelState.load(path)
+    with pytest.raises(TypeError, match="KVCache"):
+        causal("softmax").scan(torch.zeros(1, 1).long(), state)
+
+
+def test_learned_positions_end_with_both_numbers():
+    with pytest.raises(ValueError, match="position 41 is beyond the 40"):
+        causal("linear")(torch.zeros(1, 41).long())
+    causal("linear", positions="sinusoidal")(torch.zeros(1, 41).long())
+
+
+def test_a_tied_head_shares_the_embedding():
+    model = causal("linear", tied=True)
+    assert model.head is None
+    assert model(torch.zeros(1, 3).long()).shape == (1, 3, 11)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mixers": ("fnet", "linear", "none")}, "3 mixers"),
+        ({"heads": 3}, "d=16 does not divide into heads=3"),
+        ({"layers": 0}, "layers=0 must be at least 1"),
+        ({"dropout": 1.0}, "dropout=1.0"),
+        ({"mixer_options": {"fnet": {}}}, "which no layer uses"),
+        ({"mixer_options": {"linear": {"depth": 2}}}, "no option 'depth'; it has: heads"),
+        ({"tied": True}, "means nothing to a classifier"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(changes, words):
+    with pytest.raises(ValueError, match=words):
+        replace(TINY, **changes).check(causal=False)
+
+
+def test_what_means_nothing_to_a_causal_model_is_refused():
+    with pytest.raises(ValueError, match="pooling='cls' means nothing to a causal model"):
+        replace(TINY, pooling="cls").check(causal=True)
+    with pytest.raises(ValueError, match="mixer 'fnet' has no causal form"):
+        replace(TINY, mixers=("fnet",)).check(causal=True)
