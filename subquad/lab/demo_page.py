@@ -68,9 +68,10 @@ def _judgement(drawing: Drawing) -> str:
     j = drawing.recognition
     return (
         f"A neural network that has seen only real digits ({j.accuracy:.1%} right on held-out "
-        f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the {j.samples} "
-        f"generated digits. For scale: {j.real:.1%} of held-out real digits, and {j.noise:.1%} of "
-        f"images whose pixels are drawn singly. {j.classes} of the ten digits occur. "
+        f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the "
+        f"{j.samples} generated digits. For scale: {j.real:.1%} of held-out real digits, and "
+        f"{j.noise:.1%} of images whose pixels are drawn singly. {j.classes} of the ten digits "
+        "occur. "
         f"{_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
         f"the median (held-out real digits: {j.nearest_real:.1f})."
     ).replace("%", " %")
