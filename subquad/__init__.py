@@ -9,7 +9,7 @@ __version__ = "0.1.0"
 __all__ = ["kernels", "load", "mixers"]
 
 if TYPE_CHECKING:
-    from subquad import kernels, mixers
+    from subquad import mixers
     from subquad.run import load
 
 

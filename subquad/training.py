@@ -12,7 +12,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,14 +23,19 @@ import torch
 from torch import nn
 
 from subquad import checkpoint
-from subquad.data.batches import Batch, Examples, collate, epoch_batches
+from subquad.data.batches import Batch, Examples, batches, epoch_batches
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
+from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
-from subquad.tasks import Config, Task, TrainConfig, task_class
+from subquad.tasks import Config, Task, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
+
+
+#: Where a run keeps its tokenised texts.
+STORE = "store"
 
 
 def _ignore(line: dict[str, Any], spent: float) -> None:
@@ -49,7 +55,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     out = Path(out)
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
-    task, training, held_out = task_class(config.task).fit(config)
+    task, training, held_out = task_class(config.task).fit(config, out / STORE)
+    for text in task.notes:
+        watch({"kind": "note", "text": text}, 0.0)
     config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
@@ -75,14 +83,16 @@ def _check(config: Config, out: Path, resume: bool) -> None:
         raise UsageError(str(error)) from None
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
-    if out.exists() and not out.is_dir():
+    if out.is_file():
         raise UsageError(f"{out} is a file; a run needs a directory")
 
 
 def fingerprint(examples: Examples) -> str:
     """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
-    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
+    digest = hashlib.sha256()
+    for row in range(len(examples)):
+        tokens = examples.tokens[row]
+        digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
     if examples.labels is not None:
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()
@@ -111,27 +121,6 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(caught, handler)
 
 
-def learning_rate(training: TrainConfig, spent: float) -> float:
-    """Linear rise over ``warmup`` of the budget, then linear decay to zero at its end."""
-    rise = min(1.0, spent / training.warmup) if training.warmup else 1.0
-    fall = (1 - spent) / (1 - training.warmup)
-    return training.lr * min(rise, max(fall, 0.0))
-
-
-def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.AdamW:
-    """AdamW; weight decay on matrices only (not on embeddings, biases and norms)."""
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    parameters = list(model.parameters())
-    decayed = [p for p in parameters if p.dim() > 1 and id(p) not in embeddings]
-    chosen = {id(p) for p in decayed}
-    rest = [p for p in parameters if id(p) not in chosen]
-    groups = [
-        {"params": decayed, "weight_decay": training.weight_decay},
-        {"params": rest, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=training.lr, betas=(0.9, 0.98))
-
-
 @dataclass
 class _Loop:
     """The run in hand."""
@@ -153,7 +142,7 @@ class _Loop:
             self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
-        self.plan: tuple[int, list[Any]] = (-1, [])
+        self.stream: Iterator[Batch] = iter(())
 
     def begin(self, resume: bool) -> None:
         """Write what the run is, or pick up its newest checkpoint."""
@@ -169,6 +158,7 @@ class _Loop:
             checkpoint.write_text(self.out / checkpoint.METRICS, "")
             checkpoint.write_text(self.out / "data.json", self._data())
             checkpoint.write_text(self.out / checkpoint.CONFIG, self.config.to_json())
+        self.stream = self._stream()
         self.began = time.monotonic() - self.progress.seconds
 
     def _data(self) -> str:
@@ -178,9 +168,8 @@ class _Loop:
         old = Config.load(self.out / checkpoint.CONFIG)
         for part in ("task", "data", "model", "training"):
             if getattr(old, part) != getattr(self.config, part):
-                raise UsageError(
-                    f"{self.out} was made with another {part}: {_changes(old, self.config, part)}"
-                )
+                changes = old.changes(self.config, part)
+                raise UsageError(f"{self.out} was made with another {part}: {changes}")
         if (self.out / "data.json").read_text("utf-8") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "
@@ -227,27 +216,28 @@ class _Loop:
         patience = self.config.training.patience
         return patience is not None and self.progress.stale >= patience
 
-    def _batch(self, index: int) -> Batch:
-        """Batch ``index`` since the beginning of the run."""
-        epoch, place = divmod(index, self.per_epoch)
-        if self.plan[0] != epoch:
-            t = self.config.training
-            lengths = self.training.tokens.lengths
-            self.plan = (epoch, epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch))
-        batch = collate(self.training, self.plan[1][place])
-        return batch.to(next(self.model.parameters()).device)
+    def _stream(self) -> Iterator[Batch]:
+        """All batches after the steps already done, for ever."""
+        t = self.config.training
+        epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
+        lengths = self.training.tokens.lengths
+        while True:
+            plan = epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch)
+            yield from batches(self.training, plan[place:], t.workers)
+            epoch, place = epoch + 1, 0
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
-        batches = [self._batch((step - 1) * t.accumulate + i) for i in range(t.accumulate)]
-        total, count = self._gradients(batches, step)
+        on = next(self.model.parameters()).device
+        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip)
         if not math.isfinite(float(norm)):
-            raise SubquadError(_not_finite("gradient", step, batches, self.out))
+            raise SubquadError(_not_finite("gradient", step, together, self.out))
         # The middle of the step: neither the first nor the last one is wasted on a rate of zero.
         rate = learning_rate(t, spent + (0.5 / self.total if self.total else 0))
         for group in self.optimizer.param_groups:
@@ -257,10 +247,10 @@ class _Loop:
         self.progress = replace(self.progress, step=step, seconds=time.monotonic() - self.began)
         self._report({"kind": "train", "step": step, "loss": total / count, "lr": rate})
 
-    def _gradients(self, batches: list[Batch], step: int) -> tuple[float, int]:
+    def _gradients(self, together: list[Batch], step: int) -> tuple[float, int]:
         total, count = 0.0, 0
         on = next(self.model.parameters()).device
-        for batch in batches:
+        for batch in together:
             with autocast(self.config.training.precision, on):
                 loss = self.task.loss(self.model, batch)
             value = float(loss.total.detach())
@@ -285,13 +275,8 @@ class _Loop:
         self._report(line | brief, spent)
 
     def _save(self) -> None:
-        checkpoint.save_checkpoint(
-            self.out,
-            self.model,
-            self.optimizer,
-            self.progress,
-            keep=self.config.training.keep,
-        )
+        keep = self.config.training.keep
+        checkpoint.save_checkpoint(self.out, self.model, self.optimizer, self.progress, keep=keep)
 
     def _report(self, line: dict[str, Any], spent: float | None = None) -> None:
         checkpoint.append_metrics(self.out, line)
@@ -305,11 +290,3 @@ def _not_finite(what: str, step: int, batches: list[Batch], out: Path) -> str:
         f"{'…' if len(rows) > 8 else ''}); the last checkpoint in {out} is kept. "
         "A smaller --lr or --precision fp32 is the usual cure"
     )
-
-
-def _changes(old: Config, new: Config, part: str) -> str:
-    a, b = getattr(old, part), getattr(new, part)
-    if part == "task":
-        return f"{a} then, {b} now"
-    before, after = asdict(a), asdict(b)
-    return "; ".join(f"{k} was {before[k]}, is {after[k]}" for k in before if before[k] != after[k])

@@ -46,9 +46,8 @@ def _type(annotation: Any) -> Any:
     inner = [a for a in get_args(annotation) if a is not NoneType]
     if get_origin(annotation) is Literal:
         return click.Choice(inner)
-    if NoneType in get_args(annotation):
-        return inner[0]
-    return annotation if annotation in (int, float, bool) else str
+    kind = inner[0] if NoneType in get_args(annotation) else annotation
+    return kind if kind in (int, float, bool) else str
 
 
 def _option(field: dataclasses.Field[Any], annotation: Any, text: str) -> click.Option:

@@ -141,7 +141,10 @@ def study(
     out = Path(out)
     plan = _plan(config, mixers, seeds)
     numbers = tuple(dict.fromkeys(c.training.seed for c in plan))
-    data = {seed: task_class(config.task).fit(_seeded(config, seed)) for seed in numbers}
+    data = {
+        seed: task_class(config.task).fit(_seeded(config, seed), out / "runs" / f"store-seed{seed}")
+        for seed in numbers
+    }
     if test is None and not len(data[numbers[0]][2]):
         raise UsageError("no rows are held out: give --test, or --validation above 0")
     runs = []

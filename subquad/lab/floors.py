@@ -4,9 +4,11 @@ A mixer that does not clear its floor has not earned its cost, and the report sa
 """
 
 import math
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from subquad.data.batches import Examples
 from subquad.tasks import Config, Task
 from subquad.tasks.classify import Classify, Texts
-from subquad.tasks.metrics import classification
+from subquad.tasks.metrics import classification, confusion
 from subquad.tasks.pixels import Pixels
 
 Rows = npt.NDArray[np.int64]
@@ -63,7 +65,7 @@ def _majority(task: Classify, training: Examples, held_out: Examples, test: str 
     def score(truth: Rows) -> dict[str, Any]:
         return _brief(truth, np.full_like(truth, most), task)
 
-    tested = None if test is None else score(_labels(task.examples(test)))
+    tested = None if test is None else score(_labels(_encoded(task, test)))
     what = f"always answers {task.labels.names[most]!r}, the most frequent class in training"
     return Floor(MAJORITY, what, score(_labels(held_out)), tested, time.perf_counter() - began)
 
@@ -74,7 +76,7 @@ def _bag_of_words(task: Classify, config: Config, test: str | None) -> Floor:
     from sklearn.pipeline import make_pipeline
 
     began = time.perf_counter()
-    _, training, held_out = task.texts(config)
+    training, held_out = task.texts(config)
     model = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\S+"),
         LogisticRegression(max_iter=1000, C=10),
@@ -101,7 +103,7 @@ def _logistic(task: Classify, training: Examples, held_out: Examples, test: str 
     def score(examples: Examples) -> dict[str, Any]:
         return _brief(_labels(examples), model.predict(matrix(examples)), task)
 
-    tested = None if test is None else score(task.examples(test))
+    tested = None if test is None else score(_encoded(task, test))
     what = "multinomial logistic regression on the 64 pixel values"
     return Floor(LOGISTIC, what, score(held_out), tested, time.perf_counter() - began)
 
@@ -125,7 +127,7 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
             bits = -float(log2(matrix(examples)).mean())
             return {"examples": len(examples), "bits_per_dim": bits, "loss": bits * math.log(2)}
 
-        tested = None if test is None else score(task.examples(test))
+        tested = None if test is None else score(_encoded(task, test))
         return Floor(name, what, score(held_out), tested, time.perf_counter() - began)
 
     return [
@@ -152,9 +154,16 @@ def _transitions(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
     return counts / counts.sum(2, keepdims=True)
 
 
+def _encoded(task: Task, path: str) -> Examples:
+    """The examples of a test file, in memory."""
+    with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
+        examples = task.examples(path, Path(scratch) / "store")
+        return examples.select(np.arange(len(examples)))
+
+
 def matrix(examples: Examples) -> Rows:
     """Rows of one length as an array ``[rows, length]``."""
-    return examples.tokens.values.reshape(len(examples), -1).astype(np.int64)
+    return np.stack([examples.tokens[i] for i in range(len(examples))]).astype(np.int64)
 
 
 def _labels(examples: Examples) -> Rows:
@@ -163,5 +172,6 @@ def _labels(examples: Examples) -> Rows:
 
 
 def _brief(truth: Rows, guess: Rows, task: Classify) -> Any:
-    metrics = classification(truth, guess.astype(np.int64), task.labels)
+    table = confusion(truth, guess.astype(np.int64), len(task.labels))
+    metrics = classification(table, task.labels)
     return {name: metrics[name] for name in ("examples", "accuracy", "macro_f1")}

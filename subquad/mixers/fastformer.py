@@ -25,10 +25,11 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, head_width, zero_padding
+from subquad.mixers.base import Mixer, at_own_precision, head_width, zero_padding
 from subquad.shapes import Mask, Sequence
 
 
+@at_own_precision
 def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b 1 d"]:
     """Softmax-weighted sum over the real tokens, a weight per head; zeros for an empty row."""
     wide = torch.promote_types(x.dtype, torch.float32)
@@ -72,6 +73,6 @@ class Fastformer(Mixer):
         self.transform = nn.Linear(d, d)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k = self.qk(x).chunk(2, dim=-1)
+        q, k = self.qk(zero_padding(x, mask)).chunk(2, dim=-1)
         u = additive_attention(q, k, self.score_q.weight, self.score_k.weight, mask)
         return zero_padding(self.transform(u) + q, mask)  # Eq. (7)

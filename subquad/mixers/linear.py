@@ -25,7 +25,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
+from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
 from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
@@ -83,6 +83,7 @@ def empty_state(phi_k: Heads, v: Values) -> LinearState:
     return LinearState(s=v.new_zeros(b, h, k, v.shape[-1]), z=v.new_zeros(b, h, k))
 
 
+@at_own_precision
 def bidirectional(
     q: Heads, k: Heads, v: Values, *, phi: FeatureMap = elu_plus_one, mask: Mask | None = None
 ) -> Values:
@@ -94,6 +95,7 @@ def bidirectional(
     return out.to(v.dtype)
 
 
+@at_own_precision
 def quadratic(
     q: Heads,
     k: Heads,
@@ -114,6 +116,7 @@ def quadratic(
     return out.to(v.dtype), end
 
 
+@at_own_precision
 def recurrent(
     q: Heads,
     k: Heads,
@@ -142,6 +145,7 @@ def recurrent(
 CHUNK = 64
 
 
+@at_own_precision
 def chunked(
     q: Heads,
     k: Heads,
@@ -173,7 +177,8 @@ def chunked(
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
     if t == 0:
         return out.to(v.dtype), start
-    return out.to(v.dtype), LinearState(s=s_ends[:, :, -1], z=z_ends[:, :, -1])
+    end = LinearState(s=s_ends[:, :, -1], z=z_ends[:, :, -1])
+    return out.to(v.dtype), end.clone()  # a view would keep the ends of all chunks alive
 
 
 CAUSAL_FORMS: dict[str, CausalForm] = {
@@ -195,7 +200,7 @@ class LinearAttention(Mixer):
         self.projections = Projections(d, heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         y = self.projections.merge(bidirectional(q, k, v, phi=self.phi, mask=mask))
         return zero_padding(y, mask)
 
@@ -223,7 +228,7 @@ class CausalLinearAttention(CausalMixer):
     ) -> tuple[Sequence, LinearState]:
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         form = recurrent if x.shape[1] == 1 else CAUSAL_FORMS[self.form]
         y, after = form(q, k, v, phi=self.phi, mask=mask, state=state)
         return zero_padding(self.projections.merge(y), mask), after

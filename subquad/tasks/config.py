@@ -5,8 +5,9 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from subquad.data.source import ReadOptions
 from subquad.errors import SubquadError
 from subquad.models import ModelConfig
 from subquad.models.precision import Precision
@@ -23,13 +24,36 @@ class DataConfig:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    format: str | None = None
+    """csv, tsv, jsonl, parquet, text (a text per file) or lines; None = by the file's name."""
+    encoding: str = "utf-8"
+    """Encoding of the characters."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """Stop at the first row that cannot be used, or skip such rows, counting and listing them."""
+    header: bool = True
+    """The first line of a CSV or TSV names the columns."""
+    quotes: bool | None = None
+    """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
     tokenizer: str = "words"
+    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json."""
     vocabulary: int = 30_000
     """Most tokens that a tokenizer may learn."""
     length: int = 256
     """Longest row in tokens; longer texts are cut (and counted)."""
     validation: float = 0.1
-    """Part of the rows held out from training to choose the best weights."""
+    """Part held out from training to choose the best weights."""
+
+    def reading(self) -> ReadOptions:
+        """How files are read, training's and all later ones."""
+        return ReadOptions(
+            text=self.text,
+            label=self.label,
+            format=self.format,
+            encoding=self.encoding,
+            on_bad_row=self.on_bad_row,
+            header=self.header,
+            quotes=self.quotes,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +77,8 @@ class TrainConfig:
     """bf16 = autocast; auto = bf16 where the processor has it."""
     evaluations: int = 10
     """How often the held-out rows are scored during a run."""
+    class_weights: bool = False
+    """Classification: every class counts the same in the loss, however rare."""
     patience: int | None = None
     """Stop after so many evaluations without improvement; None = use the whole budget."""
     save_every: int | None = None
@@ -73,6 +99,14 @@ class Config:
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+
+    def changes(self, new: "Config", part: str) -> str:
+        """How a part of ``new`` differs, for people."""
+        if part == "task":
+            return f"{self.task} then, {new.task} now"
+        before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
+        changed = [name for name in before if before[name] != after[name]]
+        return "; ".join(f"{name} was {before[name]}, is {after[name]}" for name in changed)
 
     @classmethod
     def load(cls, path: Path) -> "Config":

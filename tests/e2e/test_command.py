@@ -35,8 +35,9 @@ def test_train_evaluate_predict(command, trained, reviews):
     assert sum(map(sum, metrics["confusion"])) == 60
     done = command("predict", "run", "-", input="goal team\n\nbank loan\n")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [r.get("label") for r in (rows[0], rows[2])] == ["sport", "money"]
-    assert len(rows) == 3
+    assert [r.get("label") for r in rows] == ["sport", None, "money"]
+    assert [r["row"] for r in rows] == [1, 2, 3]
+    assert rows[1]["error"].endswith("is empty")
     assert sum(rows[0]["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
@@ -80,7 +81,7 @@ def test_missing_column(command, reviews, tmp_path):
     done = command("train", reviews, "--task", "classify", "--label", "stars", "--out", "run")
     line = one_line(done, 2)
     assert "'stars'" in line
-    assert "text, label" in line
+    assert "'text', 'label'" in line
     assert not (tmp_path / "run").exists()
 
 

@@ -1,6 +1,7 @@
 """Floors on data small enough to know the answer."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from subquad.tasks import task_class
 
 
 def fitted(config, test=None):
-    task, training, held_out = task_class(config.task).fit(config)
+    task, training, held_out = task_class(config.task).fit(
+        config, Path(config.data.path).parent / "store"
+    )
     return {f.name: f for f in floors(task, config, training, held_out, test)}, training, held_out
 
 
@@ -54,7 +57,7 @@ def test_the_bag_of_words_is_fitted_to_the_training_rows_only(texts, monkeypatch
     )
     config = text_config(texts, validation=0.2)
     fitted(config)
-    _, training, _ = task_class("classify").texts(config)
+    training, _ = task_class("classify").texts(config)
     assert seen == list(training.texts)
 
 
