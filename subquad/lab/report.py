@@ -203,13 +203,8 @@ def _how(comparison: Comparison) -> list[str]:
     budget = next(f"{v:g} {k}" for k, v in given.items() if v is not None)
     lines = [
         f"Every mixer had the same data, the same budget ({budget}, batch "
-<<<<<<< HEAD
         f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "
         "them.",
-=======
-        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one "
-        "of them.",
->>>>>>> main
     ]
     if figure.split == "test":
         lines.append(
