@@ -71,8 +71,9 @@ def _judgement(drawing: Drawing) -> str:
         f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the "
         f"{j.samples} generated digits. For scale: {j.real:.1%} of held-out real digits, and "
         f"{j.noise:.1%} of images whose pixels are drawn singly. {j.classes} of the ten digits "
-        f"occur. {_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels "
-        f"away in the median (held-out real digits: {j.nearest_real:.1f})."
+        "occur. "
+        f"{_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
+        f"the median (held-out real digits: {j.nearest_real:.1f})."
     ).replace("%", " %")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from subquad.data import digits
 from subquad.lab import figures
 from subquad.lab.compare import RESULTS, Comparison
 from subquad.lab.confusion import confusion
@@ -72,16 +73,18 @@ def _table(comparison: Comparison) -> Context:
     )
     colours = series(comparison.mixers)
     rows = [_row(comparison, c, keys, c is order[0], colours.get(c.name)) for c in order]
-    text = comparison.config.task == "classify" and not any(
-        f.name == "logistic regression" for seed in comparison.floors for f in seed
-    )
     return {
         "heads": [Figure(k, True, deciding.rows, deciding.split).title for k in keys],
         "rows": rows,
-        "pace": "rows/s" if text else "tokens/s",
+        "pace": "rows/s" if _texts(comparison) else "tokens/s",
         "caption": _caption(comparison),
         "table_note": _table_note(comparison),
     }
+
+
+def _texts(comparison: Comparison) -> bool:
+    """Whether a row is a text, whose number a person cares about more than its tokens."""
+    return comparison.config.task == "classify" and comparison.config.data.path != digits.NAME
 
 
 def _caption(comparison: Comparison) -> str:
@@ -104,7 +107,7 @@ def _table_note(comparison: Comparison) -> str:
 def _row(
     comparison: Comparison, c: Candidate, keys: list[str], best: bool, colour: int | None
 ) -> Context:
-    figure, verdict = comparison.figure, comparison.verdict
+    verdict = comparison.verdict
     cells = [_cell(comparison, c.name, key) for key in keys]
     tags = ["best"] if best else ["level"] if c.name in verdict.level else []
     if c.name == verdict.choice and verdict.claimed:
@@ -117,8 +120,8 @@ def _row(
         blank = {"parameters": "–", "step": "–", "pace": "–", "series": None}
         return row | blank | {"seconds": f"{seconds:.1f}"}
     runs = comparison.of(c.name)
-    rows_are_texts = figure.percent and comparison.config.data.path != "digits"
-    pace = [r.rows_per_second if rows_are_texts else r.tokens_per_second for r in runs]
+    texts = _texts(comparison)
+    pace = [r.rows_per_second if texts else r.tokens_per_second for r in runs]
     return row | {
         "parameters": f"{runs[0].parameters:,}",
         "seconds": f"{statistics.fmean(r.seconds for r in runs):,.1f}",
@@ -203,8 +206,8 @@ def _how(comparison: Comparison) -> list[str]:
     budget = next(f"{v:g} {k}" for k, v in given.items() if v is not None)
     lines = [
         f"Every mixer had the same data, the same budget ({budget}, batch "
-        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one "
-        "of them.",
+        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "
+        "them.",
     ]
     if figure.split == "test":
         lines.append(

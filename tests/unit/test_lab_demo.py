@@ -1,0 +1,117 @@
+"""The demo, tiny: everything is there, and nothing is claimed that was not measured."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from subquad.lab.demo import MIXERS, Settings, compare_config, demo
+from subquad.lab.demo_page import NEXT, picture
+from subquad.lab.floors import matrix
+from subquad.lab.recognise import recognise
+from subquad.lab.speed import CACHED, RECOMPUTED, RECURRENT, generation_speed
+from subquad.models import ModelConfig
+from subquad.tasks import task_class
+
+TINY = Settings(
+    epochs=0.01, seeds=1, pixel_epochs=0.01, lengths=(16, 32), speeds=((8, 2, 1), (12, 1, 1))
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    config = task_class("classify").defaults()
+    _, training, held_out = task_class("classify").fit(
+        replace(config, data=replace(config.data, path="digits"))
+    )
+    return training, held_out
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "out"
+    return demo(out, settings=TINY)
+
+
+def test_one_report_tells_the_story(made):
+    page = made.report.read_text()
+    assert [p.name for p in made.out.rglob("*.html")] == ["report.html"]
+    assert page.count("data:image/png;base64,") == 2
+    assert all(command in page for command in NEXT)
+    assert all(f">{mixer}<" in page for mixer in MIXERS)
+    assert "317×" in page
+    assert "19×" in page
+    assert "temperature 0.6" in page
+    assert not re.findall(r"(?:https?:)?//\w[\w.]+\.\w+", re.sub(r"base64,[^\"]+", "", page))
+    assert re.search(r"images whose pixels are drawn singly", page)
+
+
+def test_the_numbers_are_in_the_results(made):
+    results = json.loads(made.results.read_text())
+    assert {r["mixer"] for r in results["comparison"]["runs"]} == set(MIXERS)
+    assert results["drawing"]["recognition"]["samples"] == 64
+    assert len(results["generation"]) == 6
+    assert results["machine"]["torch"]
+
+
+def test_a_finished_demo_is_used_again(made, monkeypatch):
+    from subquad.lab import runs
+
+    monkeypatch.setattr(runs, "train", None)
+    again = demo(made.out, settings=TINY)
+    assert again.comparison.runs == made.comparison.runs
+    np.testing.assert_array_equal(again.drawing.pixels, made.drawing.pixels)
+
+
+def test_the_contest_holds_a_quarter_out():
+    config = compare_config(Settings())
+    assert config.data.validation == 0.25
+    config.model.check(causal=False)
+
+
+def test_real_digits_are_recognised_and_structureless_images_less(rows):
+    training, held_out = rows
+    judged = recognise(matrix(held_out), training, held_out)
+    assert judged.accuracy > 0.95
+    assert judged.recognised == judged.real > 0.9
+    assert judged.noise < 0.5
+    assert judged.classes == 10
+    assert judged.nearest == judged.nearest_real
+
+
+def test_copies_of_training_digits_are_counted(rows):
+    training, held_out = rows
+    images = np.concatenate([matrix(training)[:3], matrix(held_out)[:2] * 0 + 16])
+    judged = recognise(images, training, held_out)
+    assert judged.copies == 3
+    assert judged.samples == 5
+
+
+def test_generation_is_timed_three_ways_and_only_the_cache_grows():
+    config = ModelConfig(layers=1, d=8, heads=2, ff=8)
+    short, long = (
+        {s.method: s for s in generation_speed(config, levels=3, length=n, batch=2, rounds=1)}
+        for n in (8, 80)
+    )
+    assert short.keys() == {RECURRENT, CACHED, RECOMPUTED}
+    assert short[RECURRENT].state_bytes == long[RECURRENT].state_bytes > 0
+    assert long[CACHED].state_bytes > 5 * short[CACHED].state_bytes
+    assert long[RECOMPUTED].sampled
+    assert not short[RECOMPUTED].sampled
+    assert all(s.slowest <= s.median <= s.fastest for s in long.values())
+
+
+def test_pictures_keep_every_pixel():
+    import base64
+    import io
+
+    from PIL import Image
+
+    images = np.arange(2 * 64).reshape(2, 8, 8) % 17
+    uri = picture(images, columns=2)
+    sheet = Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2])))
+    alpha = np.asarray(sheet.convert("RGBA"))[::6, ::6, 3]
+    assert alpha.shape == (8, 18)
+    np.testing.assert_array_equal(alpha[:, 10:], images[1] * 255 // 16)
