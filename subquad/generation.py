@@ -71,7 +71,7 @@ def continue_tokens(
     sampling: Sampling,
     state: ModelState | None = None,
     watch: Watch = _ignore,
-) -> tuple[Tokens, ModelState]:
+) -> tuple[Int[Tensor, "b steps"], ModelState]:
     """``steps`` new tokens ``[b, steps]`` after ``prompt`` ``[b, t]`` (at least one token), and the
     state that has read all but the last of them."""
     u = uniforms(len(prompt), steps, sampling.seed)
