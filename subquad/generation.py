@@ -86,7 +86,9 @@ def continue_tokens(
 
 
 @torch.inference_mode()
-def recompute_tokens(model: CausalModel, prompt: Tokens, steps: int, sampling: Sampling) -> Tokens:
+def recompute_tokens(
+    model: CausalModel, prompt: Tokens, steps: int, sampling: Sampling
+) -> Int[Tensor, "b steps"]:
     """The same tokens by reading the whole prefix again for each one: what a model without a
     state has to do, and the baseline of the paper's table 1."""
     u = uniforms(len(prompt), steps, sampling.seed)

@@ -3,6 +3,7 @@
 import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +25,8 @@ TINY = Settings(
 def rows():
     config = task_class("classify").defaults()
     _, training, held_out = task_class("classify").fit(
-        replace(config, data=replace(config.data, path="digits"))
+        replace(config, data=replace(config.data, path="digits")),
+        Path("store"),
     )
     return training, held_out
 
