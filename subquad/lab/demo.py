@@ -39,7 +39,7 @@ SHOWN = 64
 class Settings:
     """How much the demonstration does; the defaults take about three minutes on two cores."""
 
-    epochs: float = 14
+    epochs: float = 16
     """Of each mixer in the comparison."""
     seeds: int = 3
     pixel_epochs: float | None = None
@@ -176,7 +176,7 @@ def compare_config(settings: Settings) -> Config:
         model=replace(
             config.model, layers=1, d=64, heads=4, ff=128, dropout=0.0, token_dropout=0.0
         ),
-        training=replace(config.training, epochs=settings.epochs, batch=8, lr=3e-3),
+        training=replace(config.training, epochs=settings.epochs, batch=16, lr=1e-2),
     )
 
 

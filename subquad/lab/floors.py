@@ -4,6 +4,7 @@ A mixer that does not clear its floor has not earned its cost, and the report sa
 """
 
 import math
+import re
 import tempfile
 import time
 from collections.abc import Callable
@@ -77,8 +78,10 @@ def _bag_of_words(task: Classify, config: Config, test: str | None) -> Floor:
 
     began = time.perf_counter()
     training, held_out = task.texts(config)
+    wordless = not any(re.search(r"\w", text) for text in training.texts)
+    pattern = r"(?u)\S+" if wordless else r"(?u)\b\w+\b"
     model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\S+"),
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern),
         LogisticRegression(max_iter=1000, C=10),
     )
     model.fit(training.texts, training.labels)

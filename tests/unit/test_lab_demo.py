@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from subquad.lab.demo import MIXERS, Settings, compare_config, demo
+from subquad.generation import Sampling, images
+from subquad.lab.demo import MIXERS, Settings, compare_config, demo, pixel_config
 from subquad.lab.demo_page import NEXT, picture
 from subquad.lab.floors import matrix
 from subquad.lab.recognise import recognise
 from subquad.lab.speed import CACHED, RECOMPUTED, RECURRENT, generation_speed
 from subquad.models import ModelConfig
 from subquad.tasks import task_class
+from subquad.training import train
 
 TINY = Settings(
     epochs=0.01, seeds=1, pixel_epochs=0.01, lengths=(16, 32), speeds=((8, 2, 1), (12, 1, 1))
@@ -117,3 +119,14 @@ def test_pictures_keep_every_pixel():
     alpha = np.asarray(sheet.convert("RGBA"))[::6, ::6, 3]
     assert alpha.shape == (8, 18)
     np.testing.assert_array_equal(alpha[:, 10:], images[1] * 255 // 16)
+
+
+@pytest.mark.long
+def test_digits_drawn_after_a_reduced_training_are_recognised(tmp_path, rows):
+    """Half the training of the demo; its figure for the whole is in ``results/``."""
+    run = train(pixel_config(Settings(pixel_epochs=12)), tmp_path / "pixels")
+    drawn = images(run, 256, Sampling(temperature=Settings().temperature)).pixels
+    judged = recognise(drawn.reshape(256, -1), *rows)
+    assert judged.recognised >= 0.6
+    assert judged.classes >= 8
+    assert judged.copies == 0

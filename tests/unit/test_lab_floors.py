@@ -68,6 +68,12 @@ def test_floors_on_a_test_file_stand_beside_the_held_out_ones(texts, tmp_path):
     assert found[MAJORITY].test["examples"] == 3
 
 
+def test_texts_without_a_word_are_told_apart_by_their_signs(tmp_path):
+    rows = [("! ?", "a")] * 10 + [("# %", "b")] * 10
+    found, _, _ = fitted(text_config(write(tmp_path / "signs.csv", rows), validation=0.2))
+    assert found[BAG].held_out["accuracy"] == 1
+
+
 def test_digits_have_a_logistic_regression_above_nine_tenths():
     found, _, _ = fitted(text_config("digits"))
     assert found[LOGISTIC].held_out["accuracy"] > 0.9
