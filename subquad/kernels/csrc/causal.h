@@ -21,7 +21,8 @@ void forward_sums(const Linear& p, int64_t row, int64_t from, int64_t to, Wide<E
     const int64_t c = least(kBlock, to - i);
     r.keys(i, c, k), r.values(i, c, v);
     const T* decay = r.decays(i, c, g);
-    memory.template step<false, true>({c, k, k, v, decay, v, K, M, 1});  // Eq. (10)
+    Ahead next = r.ahead(i + kBlock, kBlock, p.key, p.v);
+    memory.template step<false, true>({c, k, k, v, decay, v, K, M, 1, &next});  // Eq. (10)
     for (int64_t j = 0; j < c; ++j) {
       keys.add(k + j * K, T(1), decay ? decay + j : nullptr, nullptr);  // Eq. (11)
       if (decay) product *= decay[j];
@@ -79,7 +80,8 @@ void forward_part(const Linear& p, int64_t row, int64_t from, int64_t to, bool l
       den[j] = keys.add_and_read(k + j * K, decay ? decay + j : nullptr, q + j * K);  // Eq. (11)
     keys.end_of_block();
     std::memset(o, 0, c * M * sizeof(T));
-    memory.template step<true, true>({c, q, k, v, decay, o, K, M, 1});  // Eq. (10)
+    Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.key, p.v, p.out);
+    memory.template step<true, true>({c, q, k, v, decay, o, K, M, 1, &next});  // Eq. (10)
     for (int64_t j = 0; j < c; ++j)
       store_quotient<T, E>(o + j * M, den[j], p.m, at_mutable<E>(p.out, r.b, r.h, i + j),
                            p.out.s[3]);  // Eq. (9)

@@ -45,6 +45,20 @@ struct Row {
       g[i] = from + i < p.t && real(from + i) ? *at<T>(p.decay, b, h, from + i) : T(1);
     return g;
   }
+  // The rows of `views` that hold c tokens from `from` on (none past the row's ends).
+  template <class... Views>
+  Ahead ahead(int64_t from, int64_t c, const Views&... views) const {
+    Ahead a;
+    if (from < 0) c += from, from = 0;
+    a.left = least(c, p.t - from);
+    const auto one = [&](const View& x, int64_t width) {
+      const int64_t span = x.s[3] == 1 ? width * int64_t(sizeof(E)) : 1;
+      a.add(at<E>(x, b, h, from), x.s[2] * int64_t(sizeof(E)), span);
+    };
+    (one(views, &views == &p.q || &views == &p.key || &views == &p.dq || &views == &p.dk ? p.k : p.m),
+     ...);
+    return a;
+  }
   void load_state(const View& s, const View& z, T* rows, T* sum) const {
     if (s.p)
       for (int64_t i = 0; i < p.k; ++i)

@@ -10,6 +10,30 @@
 
 namespace subquad::SUBQUAD_ISA {
 
+// Rows of the caller's tensors that the next block will read or write: fetched a few at a time
+// while this block is worked on, for memory is slower than one block's arithmetic.
+struct Ahead {
+  static constexpr int kLine = 64;
+  struct Rows {
+    const char* p;
+    int64_t step, bytes;  // from row to row; of one row
+  };
+  Rows rows[6];
+  int tensors = 0;
+  int64_t left = 0;  // rows still to fetch
+
+  void add(const void* p, int64_t step, int64_t bytes) {
+    rows[tensors++] = {static_cast<const char*>(p), step, bytes};
+  }
+  void fetch(int64_t n) {
+    for (; n > 0 && left > 0; --n, --left)
+      for (int i = 0; i < tensors; ++i) {
+        for (int64_t at = 0; at < rows[i].bytes; at += kLine) __builtin_prefetch(rows[i].p + at, 0, 2);
+        rows[i].p += rows[i].step;
+      }
+  }
+};
+
 // Rows of a block of tokens. ab: stride of a and b; xo: stride of x and o.
 template <class T>
 struct Block {
@@ -17,6 +41,7 @@ struct Block {
   const T *a, *b, *x, *g;
   T* o;
   int64_t ab, xo, step;  // step: +1, or -1 for g read backwards
+  Ahead* ahead = nullptr;
 };
 
 template <class T>
@@ -69,8 +94,12 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
 template <class T, int N, bool kRead, bool kUpdate, bool kDecay>
 inline void strip(const Block<T>& k, int64_t rows, int64_t column, T* s, int64_t lds) {
   constexpr int R = kManyRegisters && N <= 2 ? 8 : 4;
-  for (int64_t row = 0; row < rows; row += R)
+  // Tiles of this call, to spread the fetching over them.
+  const int64_t tiles = (rows + R - 1) / R * ((lds + N * VecOf<T>::width - 1) / (N * VecOf<T>::width));
+  for (int64_t row = 0; row < rows; row += R) {
+    if (k.ahead) k.ahead->fetch((k.tokens + tiles - 1) / tiles);
     tile<T, N, R, kRead, kUpdate, kDecay>(k, row, column, s + row * lds + column, lds);
+  }
 }
 
 template <class T, bool kRead, bool kUpdate, bool kDecay>
