@@ -1,3 +1,24 @@
-"""subquad: sequence models whose cost does not grow with the square of the length."""
+"""subquad: sequence models whose cost does not grow with the square of the length.
+
+``subquad.load(run)`` opens a trained run; ``subquad.mixers`` holds the token mixers.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+__all__ = ["kernels", "load", "mixers"]
+
+if TYPE_CHECKING:
+    from subquad import kernels, mixers
+    from subquad.run import load
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: ``import subquad`` itself costs next to nothing."""
+    import importlib
+
+    if name == "load":
+        return importlib.import_module("subquad.run").load
+    if name in ("kernels", "mixers"):
+        return importlib.import_module(f"subquad.{name}")
+    raise AttributeError(f"module 'subquad' has no attribute {name!r}")

@@ -8,3 +8,11 @@ class SubquadError(Exception):
 
 class UsageError(SubquadError, ValueError):
     """An option or argument is wrong, whatever the data (exit 2)."""
+
+
+class Interrupted(SubquadError):
+    """A signal stopped the work after it was saved; the exit code is 128 + ``signal``."""
+
+    def __init__(self, signal: int, message: str) -> None:
+        super().__init__(message)
+        self.signal = signal

@@ -61,6 +61,8 @@ class Mixer(nn.Module, ABC):
 
     #: False for the control that leaves every token alone.
     mixes: ClassVar[bool] = True
+    #: The one length that the mixer is made for; None = any.
+    fixed_length: int | None = None
 
     @abstractmethod
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
@@ -84,7 +86,7 @@ class CausalMixer(Mixer):
         the state as it was.
         """
 
-    @final
+    @final  # type: ignore[misc]  # torch declares forward as an attribute
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         return self.scan(x, mask=mask)[0]
 

@@ -22,7 +22,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from subquad.mixers.base import Mixer
@@ -100,6 +100,7 @@ class FNet(Mixer):
         length: int | None = None,
     ) -> None:
         super().__init__()
+        self.d = d
         if padding not in ("own-length", "fixed"):
             raise ValueError(f"padding={padding!r} is not one of own-length, fixed")
         if (length is not None) != (padding == "fixed"):
@@ -107,7 +108,7 @@ class FNet(Mixer):
                 f"padding={padding!r} with length={length}: fixed needs a length, "
                 "own-length has none"
             )
-        self.length = length
+        self.fixed_length = length
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         """Under ``padding="fixed"`` the mask is not needed: padding takes part, as in the paper.
@@ -115,9 +116,9 @@ class FNet(Mixer):
         Raises:
             ValueError: ``padding="fixed"`` and another length than the mixer was made for.
         """
-        if self.length is not None:
-            if x.shape[1] != self.length:
-                raise ValueError(f"fnet is fixed to length {self.length}, found {x.shape[1]}")
+        if self.fixed_length is not None:
+            if x.shape[1] != self.fixed_length:
+                raise ValueError(f"fnet is fixed to length {self.fixed_length}, found {x.shape[1]}")
             return full(x).to(x.dtype)
         if mask is None or bool(mask.all()):
             return full(x).to(x.dtype)

@@ -1,0 +1,5 @@
+"""``python -m subquad``."""
+
+from subquad.cli import main
+
+main()

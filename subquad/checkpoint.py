@@ -1,0 +1,255 @@
+"""A run directory, written so that a kill cannot hurt it.
+
+::
+
+    RUN/
+      config.json  tokenizer.json  labels.json     what the run is
+      model.safetensors                            the best weights so far
+      metrics.jsonl                                one line per report
+      README.md                                    the model card
+      checkpoints/step-00000120/                   all that resuming needs:
+        model.safetensors optimizer.safetensors progress.json
+
+Files are written under a temporary name, flushed to disk and renamed; a checkpoint is a directory
+that is renamed when all its files are on disk, so whatever bears its final name is complete.
+Nothing is ever unpickled.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from subquad.errors import SubquadError
+
+CHECKPOINTS = "checkpoints"
+MODEL, OPTIMIZER, PROGRESS = "model.safetensors", "optimizer.safetensors", "progress.json"
+METRICS, CONFIG = "metrics.jsonl", "config.json"
+_STEP = re.compile(r"step-(\d+)$")
+_TEMPORARY = ".part-"
+
+
+def _flush(path: Path) -> None:
+    """Make sure that a file or directory entry is on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """``write`` a file or directory under a temporary name beside ``path``, then rename it.
+
+    Whatever goes wrong, the old ``path`` stays as it was.
+
+    Raises:
+        SubquadError: the disk is full or not writable.
+    """
+    temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(temporary)
+        for file in [*temporary.iterdir()] if temporary.is_dir() else []:
+            _flush(file)
+        _flush(temporary)
+        temporary.replace(path)
+        _flush(path.parent)
+    except (OSError, SafetensorError) as error:
+        raise SubquadError(f"cannot write {path}: {error}; what was there is kept") from error
+    finally:
+        _remove(temporary)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+
+
+def write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda p: p.write_text(text, encoding="utf-8"))
+
+
+def plain_name(name: str) -> str:
+    """A parameter's name without the prefixes of torch.compile and DDP."""
+    return ".".join(part for part in name.split(".") if part not in ("_orig_mod", "module"))
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write the model's tensors, each once (a tied one under its first name)."""
+    seen: set[int] = set()
+    tensors = {}
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[plain_name(name)] = tensor.detach().cpu().contiguous()
+    write_atomically(path, lambda p: save_file(tensors, p))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file.
+
+    Raises:
+        SubquadError: the file is missing or not whole.
+    """
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise SubquadError(f"{path} is missing") from None
+    except (SafetensorError, OSError) as error:
+        raise SubquadError(f"{path} is damaged: {error}") from None
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Read weights into ``model``.
+
+    Raises:
+        SubquadError: names or shapes differ; they are listed.
+    """
+    found = read_tensors(path)
+    wanted: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            wanted[plain_name(name)] = tensor
+    missing, extra = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
+    wrong = [n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape]
+    if missing or extra or wrong:
+        raise SubquadError(
+            f"{path} does not fit the model: missing {missing or 'none'}, unexpected "
+            f"{extra or 'none'}, of another shape {sorted(wrong) or 'none'}"
+        )
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            tensor.copy_(found[name])
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, besides its tensors."""
+
+    step: int
+    seconds: float
+    best: float | None
+    stale: int
+    """Evaluations since the best one."""
+
+
+def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimiser's tensors under the parameters' names."""
+    names = {id(p): plain_name(n) for n, p in model.named_parameters()}
+    return {
+        f"{key}.{names[id(p)]}": value.detach().cpu().contiguous()
+        for p, state in optimizer.state.items()
+        for key, value in state.items()
+    }
+
+
+def save_checkpoint(
+    run: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    progress: Progress,
+    *,
+    keep: int,
+) -> None:
+    """Write one checkpoint; only then remove older ones beyond ``keep``."""
+
+    def write(directory: Path) -> None:
+        directory.mkdir()
+        save_weights(model, directory / MODEL)
+        tensors = _moments(model, optimizer) | {"random_state": torch.get_rng_state()}
+        save_file(tensors, directory / OPTIMIZER)
+        (directory / PROGRESS).write_text(json.dumps(vars(progress)), encoding="utf-8")
+
+    path = run / CHECKPOINTS / f"step-{progress.step:08d}"
+    if path.exists():  # the same step of the same run, saved again
+        return
+    write_atomically(path, write)
+    for old in checkpoints(run)[:-keep]:
+        _remove(old)
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """Complete checkpoints, oldest first, in numerical order."""
+    found = (run / CHECKPOINTS).glob("step-*") if (run / CHECKPOINTS).is_dir() else iter(())
+    numbered = [(int(m[1]), path) for path in found if (m := _STEP.search(path.name))]
+    return [path for _, path in sorted(numbered)]
+
+
+def remove_leftovers(run: Path) -> None:
+    """Delete what a killed process left under temporary names."""
+    for directory in (run, run / CHECKPOINTS):
+        for path in directory.glob(f"{_TEMPORARY}*") if directory.is_dir() else ():
+            _remove(path)
+
+
+def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+    """Restore weights, optimiser and random state; return the progress.
+
+    Raises:
+        SubquadError: a piece is missing or does not fit; it is named. Nothing is started afresh.
+    """
+    load_weights(model, path / MODEL)
+    tensors = read_tensors(path / OPTIMIZER)
+    try:
+        progress = Progress(**json.loads((path / PROGRESS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise SubquadError(f"{path / PROGRESS} cannot be read: {error}") from None
+    random_state = tensors.pop("random_state", None)
+    if random_state is None:
+        raise SubquadError(f"{path / OPTIMIZER} lacks random_state")
+    _restore_moments(path / OPTIMIZER, model, optimizer, tensors)
+    torch.set_rng_state(random_state)
+    return progress
+
+
+def _restore_moments(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
+) -> None:
+    keys = ("step", "exp_avg", "exp_avg_sq")
+    wanted = {f"{k}.{plain_name(n)}" for n, _ in model.named_parameters() for k in keys}
+    if wanted != tensors.keys():
+        raise SubquadError(
+            f"{path} does not fit: missing {sorted(wanted - tensors.keys()) or 'none'}, "
+            f"unexpected {sorted(tensors.keys() - wanted) or 'none'}"
+        )
+    for name, parameter in model.named_parameters():
+        plain = plain_name(name)
+        state = {k: tensors[f"{k}.{plain}"] for k in keys}
+        optimizer.state[parameter] = {
+            k: v.to(parameter.device) if k != "step" else v for k, v in state.items()
+        }
+
+
+def append_metrics(run: Path, line: dict[str, Any]) -> None:
+    with (run / METRICS).open("a", encoding="utf-8") as f:
+        f.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    if not (run / METRICS).exists():
+        return []
+    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def cut_metrics(run: Path, step: int) -> None:
+    """Drop lines after ``step``: the resumed run writes them again."""
+    kept = [line for line in read_metrics(run) if line["step"] <= step]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in kept)
+    write_text(run / METRICS, text)

@@ -1,0 +1,101 @@
+"""The command: one verb per module, each loaded only when it is called.
+
+This package is the only place that prints. Results go to stdout; people's text, bars and warnings
+to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130/143 interrupted.
+"""
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+import subquad
+from subquad.errors import Interrupted, SubquadError, UsageError
+
+#: Verb → its one line in ``subquad --help``.
+VERBS = {
+    "train": "Train a model on a file of yours.",
+    "evaluate": "Score a trained run on another file.",
+    "predict": "Classify the rows of a file or of standard input, as JSON lines.",
+    "generate": "Draw images or continue texts with a causal run.",
+    "compare": "Train several mixers at equal budget and write an honest report.",
+    "mixers": "List the mixers, what they cost and what they can do.",
+    "info": "Say what this machine offers and what will be used.",
+    "demo": "See what it is for, on built-in data, in a few minutes.",
+}
+
+
+class _Lazy(click.Group):
+    """Imports a verb's module when it is called, so that ``--help`` stays quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        if name not in VERBS:
+            return None
+        command: click.Command = importlib.import_module(f"subquad.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(subquad.__version__, prog_name="subquad")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def app(debug: bool) -> None:
+    """Sequence models whose cost does not grow with the square of the length.
+
+    Start with `subquad demo`; then `subquad train FILE --task classify --out RUN`.
+    """
+    if debug:
+        os.environ["SUBQUAD_DEBUG"] = "1"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command and exit."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """Run the command; return the exit code. No traceback reaches a user without ``--debug``."""
+    try:
+        app.main(argv, prog_name="subquad", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        return _fail(error.format_message(), 2, error)
+    except Interrupted as error:
+        return _fail(str(error), 128 + error.signal, error)
+    except (KeyboardInterrupt, click.Abort) as error:
+        return _fail("interrupted", 130, error)
+    except BrokenPipeError:  # the reader of our output has gone; there is nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except UsageError as error:
+        return _fail(str(error), 2, error)
+    except SubquadError as error:
+        return _fail(str(error), 1, error)
+    except Exception as error:
+        return _fail(_unexpected(error), 1, error)
+    return 0
+
+
+def _unexpected(error: BaseException) -> str:
+    return f"unexpected {type(error).__name__}: {error} (run again with --debug for the details)"
+
+
+def _fail(message: str, code: int, error: BaseException) -> int:
+    if os.environ.get("SUBQUAD_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    one_line: Any = " ".join(message.split())
+    click.echo(f"subquad: {one_line}", err=True)
+    return code

@@ -1,0 +1,61 @@
+"""What all verbs print with."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+#: People's text.
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+def say(text: str) -> None:
+    """A line for people, on stderr."""
+    err.print(text, markup=False)
+
+
+def result(document: Any, *, as_json: bool, text: str) -> None:
+    """The outcome, on stdout: one JSON document, or a line for people."""
+    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text)
+
+
+def scalars(metrics: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a metrics document, without tables."""
+    return {k: v for k, v in metrics.items() if isinstance(v, int | float | str)}
+
+
+def figures(metrics: dict[str, Any]) -> str:
+    """``accuracy 0.8611  loss 0.43``."""
+    parts = scalars(metrics).items()
+    return "  ".join(f"{k} {v:.4f}" if isinstance(v, float) else f"{k} {v}" for k, v in parts)
+
+
+@contextmanager
+def bar(description: str) -> Iterator[Any]:
+    """A progress bar on a terminal, nothing elsewhere. Yields ``update(fraction, text)``."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(description, total=1.0)
+
+        def update(fraction: float, text: str | None = None) -> None:
+            progress.update(task, completed=min(fraction, 1.0), description=text or description)
+
+        yield update

@@ -1,0 +1,36 @@
+"""``subquad evaluate``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from subquad.cli.console import figures, json_flag, result, say
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("data")
+@json_flag
+def command(run: Path, data: str, as_json: bool) -> None:
+    """Score RUN on DATA with its task's metrics.
+
+    A table of the classes goes to stderr; --json gives everything, the confusion matrix included.
+    """
+    from subquad.run import load
+
+    metrics = load(run).evaluate(data)
+    if "classes" in metrics and not as_json:
+        say(_table(metrics["classes"]))
+    result(metrics, as_json=as_json, text=figures(metrics))
+
+
+def _table(classes: dict[str, dict[str, Any]]) -> str:
+    width = max(5, *(len(name) for name in classes))
+    lines = [f"{'class':<{width}}  examples  precision  recall      f1"]
+    lines += [
+        f"{name:<{width}}  {c['examples']:8}  {c['precision']:9.4f}  {c['recall']:6.4f}  "
+        f"{c['f1']:6.4f}"
+        for name, c in classes.items()
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,38 @@
+"""``subquad info``."""
+
+import platform
+from typing import Any
+
+import click
+
+from subquad.cli.console import json_flag, result
+
+
+@click.command()
+@json_flag
+def command(as_json: bool) -> None:
+    """Say what this machine offers and what subquad will use."""
+    document = facts()
+    width = max(len(key) for key in document)
+    text = "\n".join(f"{key:<{width}}  {value}" for key, value in document.items())
+    result(document, as_json=as_json, text=text)
+
+
+def facts() -> dict[str, Any]:
+    """Versions, device, threads, precision."""
+    import torch
+
+    import subquad
+    from subquad.models.precision import device, native_bf16, resolve
+
+    on = device()
+    return {
+        "subquad": subquad.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "processor": torch.cpu.get_capabilities().get("cpu_name", platform.processor()),
+        "device": str(on),
+        "threads": torch.get_num_threads(),
+        "native bf16": "yes" if native_bf16(on) else "no",
+        "default precision": resolve("auto", on),
+    }

@@ -1,0 +1,81 @@
+"""Examples → batches. Which rows meet in which batch is a function of (seed, epoch) alone, so that
+a resumed run sees what the unbroken one would have seen."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from subquad.data.ragged import Ragged
+
+#: Batches whose rows are sorted by length together: enough to make padding small, few enough that
+#: batches stay random.
+POOL = 50
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a task learns from: token rows, and their labels where there are any."""
+
+    tokens: Ragged
+    labels: npt.NDArray[np.int64] | None = None
+    bytes: int | None = None
+    """Size of the text behind the rows, where the measure is bits per byte."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def select(self, rows: npt.NDArray[np.integer]) -> "Examples":
+        labels = None if self.labels is None else self.labels[rows]
+        return Examples(self.tokens.select(rows), labels)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``tokens`` int64 ``[b, t]``, ``mask`` bool ``[b, t]`` (True = real), ``labels`` int64
+    ``[b]`` or None, ``rows``: where each came from."""
+
+    tokens: Tensor
+    mask: Tensor
+    labels: Tensor | None
+    rows: tuple[int, ...]
+
+    def to(self, device: torch.device | str) -> "Batch":
+        labels = None if self.labels is None else self.labels.to(device)
+        return Batch(self.tokens.to(device), self.mask.to(device), labels, self.rows)
+
+
+def collate(examples: Examples, rows: npt.NDArray[np.integer]) -> Batch:
+    """Pad these rows on the right to the longest of them."""
+    picked = [examples.tokens[int(row)] for row in rows]
+    t = max(1, max((len(row) for row in picked), default=1))
+    tokens = np.zeros((len(picked), t), dtype=np.int64)
+    mask = np.zeros((len(picked), t), dtype=np.bool_)
+    for i, row in enumerate(picked):
+        tokens[i, : len(row)] = row
+        mask[i, : len(row)] = True
+    labels = None if examples.labels is None else torch.from_numpy(examples.labels[rows].copy())
+    return Batch(torch.from_numpy(tokens), torch.from_numpy(mask), labels, tuple(map(int, rows)))
+
+
+def epoch_batches(
+    lengths: npt.NDArray[np.int64], size: int, *, seed: int, epoch: int
+) -> list[npt.NDArray[np.int64]]:
+    """Row numbers of every batch of an epoch: shuffled, then sorted by length inside pools, then
+    the batches shuffled. Each row appears once."""
+    random = np.random.default_rng([seed, epoch])
+    order = random.permutation(len(lengths))
+    batches = []
+    for start in range(0, len(order), size * POOL):
+        pool = order[start : start + size * POOL]
+        pool = pool[np.argsort(lengths[pool], kind="stable")]
+        batches += [pool[i : i + size] for i in range(0, len(pool), size)]
+    return [batches[i] for i in random.permutation(len(batches))]
+
+
+def sorted_batches(lengths: npt.NDArray[np.int64], size: int) -> list[npt.NDArray[np.int64]]:
+    """Row numbers of batches for evaluation: by length, so that padding is least."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[i : i + size] for i in range(0, len(order), size)]

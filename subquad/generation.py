@@ -1,0 +1,139 @@
+"""Generation from a causal run: prefill in parallel, then one token at a time from the state.
+
+For linear attention the state has a fixed size, so every token costs the same (Katharopoulos et al.
+2020, section 3.4); for softmax it is the KV cache. Both are the same loop.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from subquad.errors import UsageError
+from subquad.models import CausalModel, ModelState
+from subquad.run import Run
+from subquad.shapes import Tokens
+from subquad.tasks.pixels import Pixels
+
+#: Called after each token with the number made so far, of how many.
+Watch = Callable[[int, int], None]
+
+
+def _ignore(done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How a token is drawn from its distribution."""
+
+    temperature: float = 1.0
+    """Divides the logits; 0 = always the likeliest token."""
+    seed: int = 0
+    """Same seed, same tokens, whatever the batch: each sample has a random stream of its own."""
+
+    def __post_init__(self) -> None:
+        if not self.temperature >= 0:
+            raise UsageError(f"temperature={self.temperature} must be at least 0")
+
+
+def uniforms(samples: int, steps: int, seed: int) -> Float[Tensor, "b t"]:
+    """One number in [0, 1) per sample and step; a sample's row depends on (seed, sample) only."""
+    rows = []
+    for sample in range(samples):
+        stream = torch.Generator().manual_seed((seed * 1_000_003 + sample) % 2**63)
+        rows.append(torch.rand(steps, generator=stream))
+    return torch.stack(rows) if rows else torch.zeros(0, steps)
+
+
+def draw(
+    logits: Float[Tensor, "b v"], u: Float[Tensor, "b"], temperature: float
+) -> Int[Tensor, "b"]:
+    """One token per row by inverting the cumulative distribution at ``u``."""
+    if temperature == 0:
+        return logits.argmax(-1)
+    cumulative = (logits.double() / temperature).softmax(-1).cumsum(-1)
+    u = u.to(logits.device, torch.float64).unsqueeze(-1) * cumulative[:, -1:]
+    drawn = torch.searchsorted(cumulative, u, right=True).squeeze(-1)
+    return drawn.clamp(max=logits.shape[-1] - 1)
+
+
+@torch.inference_mode()
+def continue_tokens(
+    model: CausalModel,
+    prompt: Tokens,
+    steps: int,
+    sampling: Sampling,
+    state: ModelState | None = None,
+    watch: Watch = _ignore,
+) -> tuple[Tokens, ModelState]:
+    """``steps`` new tokens ``[b, steps]`` after ``prompt`` ``[b, t]`` (at least one token), and the
+    state that has read all but the last of them."""
+    u = uniforms(len(prompt), steps, sampling.seed)
+    out = prompt.new_zeros(len(prompt), steps)
+    logits, state = model.scan(prompt, state)
+    for i in range(steps):
+        out[:, i] = draw(logits[:, -1].float(), u[:, i], sampling.temperature)
+        watch(i + 1, steps)
+        if i + 1 < steps:
+            logits, state = model.scan(out[:, i : i + 1], state)
+    return out, state
+
+
+@torch.inference_mode()
+def recompute_tokens(model: CausalModel, prompt: Tokens, steps: int, sampling: Sampling) -> Tokens:
+    """The same tokens by reading the whole prefix again for each one: what a model without a
+    state has to do, and the baseline of the paper's table 1."""
+    u = uniforms(len(prompt), steps, sampling.seed)
+    tokens = prompt
+    for i in range(steps):
+        logits = model(tokens)[:, -1]
+        new = draw(logits.float(), u[:, i], sampling.temperature)
+        tokens = torch.cat([tokens, new.unsqueeze(1)], dim=1)
+    return tokens[:, prompt.shape[1] :]
+
+
+def causal_model(run: Run) -> CausalModel:
+    """The model of a run that can generate.
+
+    Raises:
+        UsageError: the run's task does not generate.
+    """
+    if not isinstance(run.model, CausalModel):
+        raise UsageError(
+            f"{run.path} is a {run.config.task} run: it predicts, it does not generate"
+        )
+    return run.model
+
+
+@dataclass(frozen=True)
+class Images:
+    """Generated images and what they cost."""
+
+    pixels: npt.NDArray[np.int64]
+    """``[n, height, width]``."""
+    levels: int
+    """Grey levels: values run from 0 to ``levels - 1``."""
+    state_bytes: int
+    """Size of the state after the last pixel, all samples together."""
+
+
+def images(run: Run, samples: int, sampling: Sampling, watch: Watch = _ignore) -> Images:
+    """Draw ``samples`` images with a run of the task ``pixels``.
+
+    Raises:
+        UsageError: the run is of another task.
+    """
+    task = run.task
+    if not isinstance(task, Pixels):
+        raise UsageError(f"{run.path} is a {run.config.task} run; only pixels runs draw images")
+    model = causal_model(run)
+    start = torch.full((samples, 1), task.start, device=run.device)
+    h, w = task.shape
+    tokens, state = continue_tokens(model, start, h * w, sampling, watch=watch)
+    pixels = tokens.cpu().numpy().reshape(samples, h, w)
+    return Images(pixels, task.levels, state.nbytes)

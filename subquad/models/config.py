@@ -1,0 +1,83 @@
+"""The shape of a model: every choice that is not the data's, with its default in the field."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from subquad.mixers import Mixer, build, options
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """What a model is made of. Tasks override some defaults (``subquad.tasks``)."""
+
+    mixers: tuple[str, ...] = ("linear",)
+    """Mixer of each layer, bottom first; a single name serves all layers."""
+    mixer_options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Options of a mixer beside ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
+    layers: int = 2
+    d: int = 256
+    heads: int = 4
+    ff: int = 512
+    """Width inside the feed-forward layer."""
+    norm: Literal["pre", "post"] = "post"
+    """Layer norm before each sublayer, or after each residual (as in all three papers)."""
+    norm_eps: float = 1e-5
+    positions: Literal["learned", "sinusoidal", "none"] = "learned"
+    pooling: Literal["mean", "cls"] = "mean"
+    """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
+    dropout: float = 0.1
+    token_dropout: float = 0.0
+    """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
+    tied: bool = False
+    """Causal head shares its weights with the embedding."""
+
+    def layer_mixers(self) -> tuple[str, ...]:
+        """One mixer name per layer.
+
+        Raises:
+            ValueError: the list is neither one name nor one per layer.
+        """
+        if len(self.mixers) == 1:
+            return self.mixers * self.layers
+        if len(self.mixers) != self.layers:
+            raise ValueError(
+                f"{len(self.mixers)} mixers ({','.join(self.mixers)}) for layers={self.layers}: "
+                "give one, or one per layer"
+            )
+        return self.mixers
+
+    def build_mixer(self, name: str, *, causal: bool) -> Mixer:
+        """The mixer ``name`` with this model's width, heads and options."""
+        chosen = dict(self.mixer_options.get(name, {}))
+        if "heads" in options(name, causal=causal):
+            chosen.setdefault("heads", self.heads)
+        return build(name, self.d, causal=causal, **chosen)
+
+    def check(self, *, causal: bool) -> None:
+        """Refuse a configuration that no model can have, before any work is done.
+
+        Raises:
+            ValueError: naming the field, what was found and what would be right.
+        """
+        for name in ("layers", "d", "heads", "ff"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
+        for name in ("dropout", "token_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        used = self.layer_mixers()
+        for name in self.mixer_options:
+            if name not in used:
+                raise ValueError(f"options for mixer {name!r}, which no layer uses ({used})")
+        for name in dict.fromkeys(used):
+            self.build_mixer(name, causal=causal)
+
+
+_CHOICES = {
+    "norm": ("pre", "post"),
+    "positions": ("learned", "sinusoidal", "none"),
+    "pooling": ("mean", "cls"),
+}

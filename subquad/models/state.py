@@ -1,0 +1,73 @@
+"""The state of a whole causal model: one mixer state per layer, and each row's position."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+from jaxtyping import Int
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from subquad.errors import SubquadError
+from subquad.mixers import State
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """What generation carries from token to token. ``position`` counts the real tokens read."""
+
+    position: Int[Tensor, "b"]
+    layers: tuple[State, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, all rows and layers together."""
+        return self.position.nbytes + sum(layer.nbytes for layer in self.layers)
+
+    def clone(self) -> Self:
+        return type(self)(self.position.clone(), tuple(s.clone() for s in self.layers))
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(self.position.to(device), tuple(s.to(device) for s in self.layers))
+
+    def select(self, rows: Tensor) -> Self:
+        """The states of ``rows`` (int64 ``[n]``) in that order."""
+        return type(self)(
+            self.position.index_select(0, rows), tuple(s.select(rows) for s in self.layers)
+        )
+
+    def save(self, path: Path | str) -> None:
+        """Write one safetensors file."""
+        tensors = {"position": self.position}
+        for i, layer in enumerate(self.layers):
+            tensors |= {f"layers.{i}.{name}": t for name, t in layer.tensors().items()}
+        kinds = json.dumps([type(layer).__name__ for layer in self.layers])
+        contiguous = {name: t.contiguous().clone() for name, t in tensors.items()}
+        save_file(contiguous, path, metadata={"layers": kinds})
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read what ``save`` wrote.
+
+        Raises:
+            SubquadError: the file is not a state, or not whole.
+        """
+        kinds = {kind.__name__: kind for kind in State.__subclasses__()}
+        try:
+            with safe_open(path, framework="pt") as f:
+                names = json.loads((f.metadata() or {}).get("layers", "null"))
+                if names is None or any(name not in kinds for name in names):
+                    raise SubquadError(f"{path} is not a saved state (layers: {names})")
+                tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise SubquadError(f"{path} cannot be read as a saved state: {error}") from error
+        layers = []
+        for i, name in enumerate(names):
+            mine = f"layers.{i}."
+            layers.append(
+                kinds[name](**{k[len(mine) :]: t for k, t in tensors.items() if k.startswith(mine)})
+            )
+        return cls(tensors["position"], tuple(layers))

@@ -1,0 +1,101 @@
+"""A trained run: its directory, its task and its model, ready to be asked."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
+from subquad.data.batches import Batch, Examples, collate, sorted_batches
+from subquad.errors import SubquadError
+from subquad.models.precision import autocast, device, resolve
+from subquad.tasks import Config, Task, task_class
+
+#: Rows per batch where no gradient is needed.
+EVALUATION_BATCH = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """What ``load`` returns. The model is in evaluation mode."""
+
+    path: Path
+    config: Config
+    task: Task
+    model: nn.Module
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def best(self) -> dict[str, Any]:
+        """The line of metrics.jsonl that belongs to the weights (``{}`` before the first)."""
+        lines = [m for m in read_metrics(self.path) if m["kind"] == "validation"]
+        best: dict[str, Any] = {}
+        for line in lines:
+            value = line.get(self.task.score.name)
+            old = best.get(self.task.score.name)
+            if value is None or self.task.score.better(value, old):
+                best = line
+        return {k: v for k, v in best.items() if k != "kind"}
+
+    def evaluate(self, path: str) -> dict[str, Any]:
+        """The task's metrics on another file."""
+        return score(self.task, self.model, self.task.examples(path), self.config)
+
+    def predict(
+        self, inputs: Iterable[str], batch: int = EVALUATION_BATCH
+    ) -> Iterator[dict[str, Any]]:
+        """One result per input, in order, in constant memory."""
+        for group in _groups(inputs, batch):
+            with torch.inference_mode(), autocast(resolve("auto", self.device), self.device):
+                yield from self.task.predict(self.model, group)
+
+
+def _groups(inputs: Iterable[str], size: int) -> Iterator[Sequence[str]]:
+    group: list[str] = []
+    for item in inputs:
+        group.append(item)
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def score(task: Task, model: nn.Module, examples: Examples, config: Config) -> dict[str, Any]:
+    """Evaluate ``model``, which comes back in the mode it was in."""
+    if not len(examples):
+        raise SubquadError("there is nothing to evaluate: no examples")
+    on = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode(), autocast(resolve(config.training.precision, on), on):
+            return task.evaluate(model, examples, _batches(examples, on))
+    finally:
+        model.train(training)
+
+
+def _batches(examples: Examples, on: torch.device) -> Iterator[Batch]:
+    for rows in sorted_batches(examples.tokens.lengths, EVALUATION_BATCH):
+        yield collate(examples, rows).to(on)
+
+
+def load(path: str | Path) -> Run:
+    """Open a run directory.
+
+    Raises:
+        SubquadError: it is missing, incomplete or damaged; the piece is named.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise SubquadError(f"{path}: no such run directory")
+    config = Config.load(path / CONFIG)
+    task = task_class(config.task).load(path, config)
+    model = task.model()
+    load_weights(model, path / MODEL)
+    return Run(path, config, task, model.to(device()).eval())

@@ -1,0 +1,94 @@
+"""What training, evaluation and the laboratory may ask of a task."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from torch import Tensor, nn
+
+from subquad.data.batches import Batch, Examples
+from subquad.tasks.config import Config
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The sum over what is counted (rows or tokens) and the count: weighting is exact however a
+    step is cut into batches."""
+
+    total: Tensor
+    count: int
+
+
+@dataclass(frozen=True)
+class Score:
+    """The number that chooses the best weights."""
+
+    name: str
+    higher_is_better: bool
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Whether ``new`` beats ``old``; a tie keeps the earlier."""
+        if old is None:
+            return True
+        return new > old if self.higher_is_better else new < old
+
+
+class Task(ABC):
+    """A task knows its data, its model, its loss and its metrics; it never trains.
+
+    An instance holds what was learned from the training data besides the weights: tokenizer,
+    labels, sizes.
+    """
+
+    name: ClassVar[str]
+    causal: ClassVar[bool]
+    score: ClassVar[Score]
+    config: Config
+    """The run's configuration, with what the data decided filled in."""
+
+    @classmethod
+    @abstractmethod
+    def defaults(cls) -> Config:
+        """The complete configuration of a run for which no flag was given."""
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, config: Config) -> tuple[Self, Examples, Examples]:
+        """Read ``config.data``; return the task, the training and the held-out examples."""
+
+    @abstractmethod
+    def save(self, run: Path) -> None:
+        """Write tokenizer and labels into a run directory."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, run: Path, config: Config) -> Self:
+        """What ``save`` wrote."""
+
+    @abstractmethod
+    def examples(self, path: str) -> Examples:
+        """Encode another file, as training's was, for evaluation."""
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """A freshly initialised model."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The training loss of a batch."""
+
+    @abstractmethod
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        """Metrics over ``batches``, which are all of ``examples``; holds ``score.name``."""
+
+    def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """One result per input, in order.
+
+        Raises:
+            NotImplementedError: the task generates instead.
+        """
+        raise NotImplementedError(f"{self.name} generates; it does not predict")

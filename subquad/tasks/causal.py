@@ -1,0 +1,51 @@
+"""What the causal tasks share: next-token loss, and its measure in bits.
+
+Every row starts with a token that is read but not predicted, so that row ``s`` of n + 1 tokens is
+read as s[:-1] and predicted as s[1:].
+"""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from subquad.data.batches import Batch, Examples
+from subquad.tasks.base import Loss, Score, Task
+
+
+class CausalTask(Task):
+    """Base of the tasks that predict the next token."""
+
+    causal: ClassVar[bool] = True
+    score: ClassVar[Score] = Score("loss", higher_is_better=False)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        seen, target, counted = batch.tokens[:, :-1], batch.tokens[:, 1:], batch.mask[:, 1:]
+        whole = bool(batch.mask.all())
+        logits = model(seen, None if whole else batch.mask[:, :-1])
+        return Loss(next_token_nats(logits, target, counted), int(counted.sum()))
+
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        nats, count = 0.0, 0
+        for batch in batches:
+            loss = self.loss(model, batch)
+            nats += float(loss.total)
+            count += loss.count
+        measured = {"examples": len(examples), "tokens": count, "loss": nats / count}
+        return measured | self.units(nats / math.log(2), count, examples)
+
+    @abstractmethod
+    def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
+        """The total of ``bits`` over ``count`` tokens in the task's own unit, which is named."""
+
+
+def next_token_nats(logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
+    """-log p summed over the counted positions; logits ``[b, t, v]``, the others ``[b, t]``."""
+    losses = nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), target.flatten(), reduction="none"
+    )
+    return losses.masked_fill(~counted.flatten(), 0).sum()

@@ -1,0 +1,313 @@
+"""The training loop: one readable function per concern, exact in what it promises.
+
+* Which rows meet in which step is a function of (seed, step): a resumed run goes on mid-epoch.
+* A step's gradient is the sum over its batches divided by the count over its batches.
+* Every step's loss is finite, or the run stops before the weights are touched.
+* A signal is answered after the step in hand, with a checkpoint.
+"""
+
+import hashlib
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from subquad import checkpoint
+from subquad.data.batches import Batch, Examples, collate, epoch_batches
+from subquad.errors import Interrupted, SubquadError, UsageError
+from subquad.models.precision import autocast, device, resolve
+from subquad.run import Run, load, score
+from subquad.tasks import Config, Task, TrainConfig, task_class
+
+#: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
+Watch = Callable[[dict[str, Any], float], None]
+
+
+def _ignore(line: dict[str, Any], spent: float) -> None:
+    """Nobody watches."""
+
+
+def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch = _ignore) -> Run:
+    """Train one model into the run directory ``out`` and return it with its best weights.
+
+    ``resume`` continues from the newest complete checkpoint, or starts if there is none.
+
+    Raises:
+        UsageError: a configuration that cannot be, or ``out`` is taken.
+        SubquadError: unusable data, a loss that is not finite, a checkpoint that does not fit.
+        Interrupted: a signal came; the run was saved and can be resumed.
+    """
+    out = Path(out)
+    _check(config, out, resume)
+    torch.manual_seed(config.training.seed)
+    task, training, held_out = task_class(config.task).fit(config)
+    config, on = task.config, device()
+    config = replace(
+        config, training=replace(config.training, precision=resolve(config.training.precision, on))
+    )
+    loop = _Loop(config, out, task, training, held_out, task.model().to(on), watch)
+    loop.begin(resume)
+    with _signals() as received:
+        loop.run(received)
+    return load(out)
+
+
+def _check(config: Config, out: Path, resume: bool) -> None:
+    budget = [config.training.steps, config.training.epochs, config.training.minutes]
+    if sum(b is not None for b in budget) != 1:
+        raise UsageError("give exactly one of --steps, --epochs and --minutes")
+    if min(b for b in budget if b is not None) <= 0:
+        raise UsageError("the budget (--steps, --epochs or --minutes) must be more than zero")
+    try:
+        config.model.check(causal=task_class(config.task).causal)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if (out / checkpoint.CONFIG).exists() and not resume:
+        raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; a run needs a directory")
+
+
+def fingerprint(examples: Examples) -> str:
+    """What the run learns from, so that a resumed one cannot quietly learn from something else."""
+    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
+    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
+    if examples.labels is not None:
+        digest.update(examples.labels.tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Collect the first SIGINT or SIGTERM; a second one acts as if nobody had caught the first."""
+    received: list[int] = []
+    old: dict[int, Any] = {}
+
+    def note(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        for caught, handler in old.items():
+            signal.signal(caught, handler)
+
+    try:
+        for which in (signal.SIGINT, signal.SIGTERM):
+            old[which] = signal.signal(which, note)
+    except ValueError:  # not the main thread: signals are somebody else's
+        pass
+    try:
+        yield received
+    finally:
+        for caught, handler in old.items():
+            signal.signal(caught, handler)
+
+
+def learning_rate(training: TrainConfig, spent: float) -> float:
+    """Linear rise over ``warmup`` of the budget, then linear decay to zero at its end."""
+    rise = min(1.0, spent / training.warmup) if training.warmup else 1.0
+    fall = (1 - spent) / (1 - training.warmup)
+    return training.lr * min(rise, max(fall, 0.0))
+
+
+def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.AdamW:
+    """AdamW; weight decay on matrices only (not on embeddings, biases and norms)."""
+    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    parameters = list(model.parameters())
+    decayed = [p for p in parameters if p.dim() > 1 and id(p) not in embeddings]
+    chosen = {id(p) for p in decayed}
+    rest = [p for p in parameters if id(p) not in chosen]
+    groups = [
+        {"params": decayed, "weight_decay": training.weight_decay},
+        {"params": rest, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=training.lr, betas=(0.9, 0.98))
+
+
+@dataclass
+class _Loop:
+    """The run in hand."""
+
+    config: Config
+    out: Path
+    task: Task
+    training: Examples
+    held_out: Examples
+    model: nn.Module
+    watch: Watch
+
+    def __post_init__(self) -> None:
+        t = self.config.training
+        self.optimizer = optimiser(self.model, t)
+        self.per_epoch = math.ceil(len(self.training) / t.batch)
+        self.total = t.steps
+        if t.epochs is not None:
+            self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
+        self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
+        self.began = time.monotonic()
+        self.plan: tuple[int, list[Any]] = (-1, [])
+
+    def begin(self, resume: bool) -> None:
+        """Write what the run is, or pick up its newest checkpoint."""
+        checkpoint.remove_leftovers(self.out)
+        saved = checkpoint.checkpoints(self.out)
+        if resume and saved:
+            self._same_run()
+            self.progress = checkpoint.load_checkpoint(saved[-1], self.model, self.optimizer)
+            checkpoint.cut_metrics(self.out, self.progress.step)
+        else:
+            self.out.mkdir(parents=True, exist_ok=True)
+            self.task.save(self.out)
+            checkpoint.write_text(self.out / checkpoint.METRICS, "")
+            checkpoint.write_text(self.out / "data.json", self._data())
+            checkpoint.write_text(self.out / checkpoint.CONFIG, self.config.to_json())
+        self.began = time.monotonic() - self.progress.seconds
+
+    def _data(self) -> str:
+        return f'{{"examples": {len(self.training)}, "sha256": "{fingerprint(self.training)}"}}\n'
+
+    def _same_run(self) -> None:
+        old = Config.load(self.out / checkpoint.CONFIG)
+        for part in ("task", "data", "model", "training"):
+            if getattr(old, part) != getattr(self.config, part):
+                raise UsageError(
+                    f"{self.out} was made with another {part}: {_changes(old, self.config, part)}"
+                )
+        if (self.out / "data.json").read_text("utf-8") != self._data():
+            raise SubquadError(
+                f"{self.config.data.path} has changed since {self.out} was begun; "
+                "a run is only resumed on the same data"
+            )
+
+    def run(self, received: list[int]) -> None:
+        """Step until the budget is spent; evaluate, save and answer signals in between."""
+        self.model.train()
+        while (spent := self._spent()) < 1:
+            self._step(spent)
+            after = self._spent()
+            due = self._evaluation_due(spent, after)
+            if due:
+                self._evaluate(after)
+            ends = after >= 1 or self._stale()
+            if due or received or self._save_due():
+                self._save()
+            if received and not ends:
+                name = signal.Signals(received[0]).name
+                raise Interrupted(
+                    received[0],
+                    f"{name}: saved at step {self.progress.step} in {self.out}; resume to continue",
+                )
+            if ends:
+                return
+
+    def _spent(self) -> float:
+        if self.total is not None:
+            return self.progress.step / self.total
+        minutes = self.config.training.minutes
+        assert minutes is not None
+        return (time.monotonic() - self.began) / 60 / minutes
+
+    def _evaluation_due(self, before: float, after: float) -> bool:
+        n = self.config.training.evaluations
+        return after >= 1 or math.floor(before * n) < math.floor(after * n)
+
+    def _save_due(self) -> bool:
+        every = self.config.training.save_every
+        return every is not None and self.progress.step % every == 0
+
+    def _stale(self) -> bool:
+        patience = self.config.training.patience
+        return patience is not None and self.progress.stale >= patience
+
+    def _batch(self, index: int) -> Batch:
+        """Batch ``index`` since the beginning of the run."""
+        epoch, place = divmod(index, self.per_epoch)
+        if self.plan[0] != epoch:
+            t = self.config.training
+            lengths = self.training.tokens.lengths
+            self.plan = (epoch, epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch))
+        batch = collate(self.training, self.plan[1][place])
+        return batch.to(next(self.model.parameters()).device)
+
+    def _step(self, spent: float) -> None:
+        t = self.config.training
+        step = self.progress.step + 1
+        batches = [self._batch((step - 1) * t.accumulate + i) for i in range(t.accumulate)]
+        total, count = self._gradients(batches, step)
+        for parameter in self.model.parameters():
+            if parameter.grad is not None:
+                parameter.grad.div_(count)
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip)
+        if not math.isfinite(float(norm)):
+            raise SubquadError(_not_finite("gradient", step, batches, self.out))
+        # The middle of the step: neither the first nor the last one is wasted on a rate of zero.
+        rate = learning_rate(t, spent + (0.5 / self.total if self.total else 0))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.progress = replace(self.progress, step=step, seconds=time.monotonic() - self.began)
+        self._report({"kind": "train", "step": step, "loss": total / count, "lr": rate})
+
+    def _gradients(self, batches: list[Batch], step: int) -> tuple[float, int]:
+        total, count = 0.0, 0
+        on = next(self.model.parameters()).device
+        for batch in batches:
+            with autocast(self.config.training.precision, on):
+                loss = self.task.loss(self.model, batch)
+            value = float(loss.total.detach())
+            if not math.isfinite(value):
+                raise SubquadError(_not_finite("loss", step, [batch], self.out))
+            loss.total.backward()
+            total, count = total + value, count + loss.count
+        return total, count
+
+    def _evaluate(self, spent: float) -> None:
+        name, held_out = self.task.score.name, self.held_out
+        metrics = score(self.task, self.model, held_out, self.config) if len(held_out) else {}
+        new = metrics.get(name)
+        best = self.progress.best
+        if new is None or self.task.score.better(new, best):
+            checkpoint.save_weights(self.model, self.out / checkpoint.MODEL)
+            self.progress = replace(self.progress, best=new, stale=0)
+        else:
+            self.progress = replace(self.progress, stale=self.progress.stale + 1)
+        brief = {k: v for k, v in metrics.items() if isinstance(v, int | float)}
+        line = {"kind": "validation", "step": self.progress.step, "seconds": self.progress.seconds}
+        self._report(line | brief, spent)
+
+    def _save(self) -> None:
+        checkpoint.save_checkpoint(
+            self.out,
+            self.model,
+            self.optimizer,
+            self.progress,
+            keep=self.config.training.keep,
+        )
+
+    def _report(self, line: dict[str, Any], spent: float | None = None) -> None:
+        checkpoint.append_metrics(self.out, line)
+        self.watch(line, self._spent() if spent is None else spent)
+
+
+def _not_finite(what: str, step: int, batches: list[Batch], out: Path) -> str:
+    rows = [row for batch in batches for row in batch.rows]
+    return (
+        f"the {what} is not finite at step {step} (training rows {rows[:8]}"
+        f"{'…' if len(rows) > 8 else ''}); the last checkpoint in {out} is kept. "
+        "A smaller --lr or --precision fp32 is the usual cure"
+    )
+
+
+def _changes(old: Config, new: Config, part: str) -> str:
+    a, b = getattr(old, part), getattr(new, part)
+    if part == "task":
+        return f"{a} then, {b} now"
+    before, after = asdict(a), asdict(b)
+    return "; ".join(f"{k} was {before[k]}, is {after[k]}" for k in before if before[k] != after[k])
