@@ -100,7 +100,9 @@ def _plain(given: tuple[Tensor | None, ...]) -> bool:
     for x in given:
         if x is not None and ((grad and x.requires_grad) or type(x) is not Tensor):
             return False
-    return not any(torch._C._functorch.is_functorch_wrapped_tensor(x) for x in given if x is not None)
+    return not any(
+        torch._C._functorch.is_functorch_wrapped_tensor(x) for x in given if x is not None
+    )
 
 
 def _expect(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
