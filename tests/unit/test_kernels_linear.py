@@ -17,7 +17,9 @@ PHI = {"elu+1": feature_maps.elu_plus_one, "relu": feature_maps.relu, "identity"
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 2e-4, torch.bfloat16: 2e-2, torch.float16: 4e-3}
 
 
-def draw(t: int, k: int = 8, m: int | None = None, *, b: int = 2, h: int = 2, seed: int = 0) -> dict:
+def draw(
+    t: int, k: int = 8, m: int | None = None, *, b: int = 2, h: int = 2, seed: int = 0
+) -> dict:
     """Inputs in fp64, with everything optional present."""
     g = torch.Generator().manual_seed(seed)
     m = k if m is None else m
@@ -48,7 +50,7 @@ def gradients(form, x: dict, feature_map: str, *, optional: bool = True) -> dict
     state = linear.LinearState(s=leaves["s"], z=leaves["z"]) if optional else None
     extra = {"mask": x["mask"], "state": state, "decay": leaves["decay"]} if optional else {}
     name = {} if form is not kernels.causal_linear_attention else {"feature_map": feature_map}
-    phi = {"phi": PHI[feature_map]} if not name else name
+    phi = name or {"phi": PHI[feature_map]}
     out, after = form(leaves["q"], leaves["k"], leaves["v"], **phi, **extra)
     loss = (out.double() * x["dout"]).sum()
     loss = loss + (after.s.double() * x["ds"]).sum() + (after.z.double() * x["dz"]).sum()
