@@ -17,9 +17,8 @@ void read_part(const Linear& p, int64_t row, int64_t from, int64_t to, Wide<E>* 
   for (int64_t i = from; i < to; i += kBlock) {
     const int64_t c = least(kBlock, to - i);
     r.queries(i, c, q);
-    std::memset(o, 0, c * M * sizeof(T));
     Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.out);
-    stream<T, true, false>({c, q, q, o, nullptr, o, K, M, 1, &next}, p.k, M, S);
+    stream<T, true, false>({c, q, q, o, nullptr, o, K, M, 1, &next, true}, p.k, M, S);
     for (int64_t j = 0; j < c; ++j)
       store_quotient<T, E>(o + j * M, dot(q + j * K, Z, K), p.m,
                            at_mutable<E>(p.out, r.b, r.h, i + j), p.out.s[3]);  // Eq. (5)
@@ -70,13 +69,12 @@ void query_part_all(const Linear& p, int64_t row, int64_t from, int64_t to, cons
   for (int64_t i = from; i < to; i += kBlock) {
     const int64_t c = least(kBlock, to - i);
     r.queries(i, c, q), r.gradients(i, c, nullptr, G);
-    std::memset(dq, 0, c * K * sizeof(T));
     for (int64_t j = 0; j < c; ++j) {
       const T D = dot(q + j * K, Z, K);
       scale(G + j * M, D == 0 ? T(0) : 1 / D, M);
     }
     Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.dout, p.dq);
-    stream<T, true, false>({c, G, G, dq, nullptr, dq, M, K, 1}, p.m, K, transposed);
+    stream<T, true, false>({c, G, G, dq, nullptr, dq, M, K, 1, nullptr, true}, p.m, K, transposed);
     R.template step<false, true>({c, q, q, G, nullptr, G, K, M, 1, &next});
     for (int64_t j = 0; j < c; ++j) {
       T* row_dq = dq + j * K;
@@ -107,10 +105,9 @@ void key_value_part_all(const Linear& p, int64_t row, int64_t from, int64_t to, 
   for (int64_t i = from; i < to; i += kBlock) {
     const int64_t c = least(kBlock, to - i);
     r.keys(i, c, k), r.values(i, c, v);
-    std::memset(dk, 0, c * K * sizeof(T)), std::memset(dv, 0, c * M * sizeof(T));
     Ahead next = r.ahead(i + kBlock, kBlock, p.key, p.v), made = r.ahead(i + kBlock, kBlock, p.dk, p.dv);
-    stream<T, true, false>({c, k, k, dv, nullptr, dv, K, M, 1, &next}, p.k, M, R);
-    stream<T, true, false>({c, v, v, dk, nullptr, dk, M, K, 1, &made}, p.m, K, transposed);
+    stream<T, true, false>({c, k, k, dv, nullptr, dv, K, M, 1, &next, true}, p.k, M, R);
+    stream<T, true, false>({c, v, v, dk, nullptr, dk, M, K, 1, &made, true}, p.m, K, transposed);
     for (int64_t j = 0; j < c; ++j) {
       T* row_dk = dk + j * K;
       for (int64_t l = 0; l < K; ++l) row_dk[l] += P[l];

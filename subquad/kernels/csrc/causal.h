@@ -51,11 +51,8 @@ void forward_states(const Linear& p, Parallel run, const Cut& cut, States<Wide<E
 
 template <class T, class E>
 inline void store_quotient(T* row, T denominator, int64_t n, E* out, int64_t stride) {
-  if (denominator == 0)
-    std::memset(row, 0, n * sizeof(T));
-  else
-    scale(row, 1 / denominator, n);
-  store_row<E>(row, n, out, stride);
+  if (denominator == 0) std::memset(row, 0, n * sizeof(T));
+  store_row<E>(row, n, out, stride, denominator == 0 ? T(1) : 1 / denominator);
 }
 
 template <class E>
@@ -68,10 +65,13 @@ void forward_part(const Linear& p, int64_t row, int64_t from, int64_t to, bool l
                      kBlock * (2 * K + 2 * M + 2));
   Memory<T> memory(scratch, p.k, p.m);
   KeySum<T> keys(scratch, p.k);
-  std::memcpy(memory.s, s, K * M * sizeof(T));
-  std::memcpy(keys.z, z, K * sizeof(T));
-  T *q = scratch.take(kBlock * K), *k = scratch.take(kBlock * K), *v = scratch.take(kBlock * M);
-  T *o = scratch.take(kBlock * M), *g = scratch.take(kBlock), *den = scratch.take(kBlock);
+  if (s)
+    std::memcpy(memory.s, s, K * M * sizeof(T)), std::memcpy(keys.z, z, K * sizeof(T));
+  else
+    r.load_state(p.s0, p.z0, memory.s, keys.z);
+  T *q = scratch.take(kBlock * K, K != p.k), *k = scratch.take(kBlock * K, K != p.k);
+  T *v = scratch.take(kBlock * M, M != p.m), *o = scratch.take(kBlock * M, false);
+  T *g = scratch.take(kBlock), *den = scratch.take(kBlock);
   for (int64_t i = from; i < to; i += kBlock) {
     const int64_t c = least(kBlock, to - i);
     r.queries(i, c, q), r.keys(i, c, k), r.values(i, c, v);
@@ -79,9 +79,8 @@ void forward_part(const Linear& p, int64_t row, int64_t from, int64_t to, bool l
     for (int64_t j = 0; j < c; ++j)
       den[j] = keys.add_and_read(k + j * K, decay ? decay + j : nullptr, q + j * K);  // Eq. (11)
     keys.end_of_block();
-    std::memset(o, 0, c * M * sizeof(T));
     Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.key, p.v, p.out);
-    memory.template step<true, true>({c, q, k, v, decay, o, K, M, 1, &next});  // Eq. (10)
+    memory.template step<true, true>({c, q, k, v, decay, o, K, M, 1, &next, true});  // Eq. (10)
     for (int64_t j = 0; j < c; ++j)
       store_quotient<T, E>(o + j * M, den[j], p.m, at_mutable<E>(p.out, r.b, r.h, i + j),
                            p.out.s[3]);  // Eq. (9)
@@ -92,6 +91,10 @@ void forward_part(const Linear& p, int64_t row, int64_t from, int64_t to, bool l
 template <class E>
 void causal_forward(const Linear& p, Parallel run) {
   const Cut cut(p);
+  if (cut.parts == 1)
+    return each(run, p.threads, p.b * p.h, [&](int64_t row) {
+      forward_part<E>(p, row, 0, p.t, true, nullptr, nullptr);
+    });
   States<Wide<E>> at(p, cut.parts);
   forward_states<E>(p, run, cut, at);
   each(run, p.threads, p.b * p.h * cut.parts, [&](int64_t item) {

@@ -48,9 +48,8 @@ void query_part(const Linear& p, int64_t row, int64_t from, int64_t to, const Wi
     }
     keys.end_of_block();
     r.gradients(i, c, inverse + i, G);
-    std::memset(dq, 0, c * K * sizeof(T));
     Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.key, p.v, p.dout, p.dq);
-    memory.template step<true, true>({c, G, v, k, decay, dq, M, K, 1, &next});  // Eq. (13)
+    memory.template step<true, true>({c, G, v, k, decay, dq, M, K, 1, &next, true});  // Eq. (13)
     for (int64_t j = 0; j < c; ++j) {
       T* row_dq = dq + j * K;
       const T factor = e[i + j] = -dot(q + j * K, row_dq, K) * inverse[i + j];
@@ -129,11 +128,10 @@ void key_value_part(const Linear& p, int64_t row, int64_t from, int64_t to, cons
     const int64_t i = from + (end - 1 - from) / kBlock * kBlock, c = end - i;
     r.queries(i, c, q), r.keys(i, c, k), r.values(i, c, v), r.gradients(i, c, inverse + i, G);
     const T* decay = r.decays(i + 1, c, g);
-    std::memset(dk, 0, c * K * sizeof(T)), std::memset(dv, 0, c * M * sizeof(T));
     Ahead next = r.ahead(i - kBlock, kBlock, p.q, p.key, p.v, p.dout);
     Ahead made = r.ahead(i - kBlock, kBlock, p.dk, p.dv);
-    memory.template step<true, true>(reversed<T>({c, k, q, G, decay, dv, K, M, 1, &next}));  // Eq. (15)
-    mirror.template step<true, true>(reversed<T>({c, v, G, q, decay, dk, M, K, 1, &made}));  // Eq. (14)
+    memory.template step<true, true>(reversed<T>({c, k, q, G, decay, dv, K, M, 1, &next, true}));  // Eq. (15)
+    mirror.template step<true, true>(reversed<T>({c, v, G, q, decay, dk, M, K, 1, &made, true}));  // Eq. (14)
     for (int64_t j = c - 1; j >= 0; --j) {
       sum.add(q + j * K, e[i + j], decay ? decay + j : nullptr, p_i);
       T* row_dk = dk + j * K;

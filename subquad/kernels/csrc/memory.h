@@ -17,21 +17,24 @@ class Memory {
   Memory(Scratch<T>& scratch, int64_t rows, int64_t columns)
       : rows_(rows), lds_(padded(columns)), size_(padded(rows) * padded(columns)) {
     s = scratch.take(size_);
-    old_ = scratch.take(size_);
+    old_ = scratch.take(size_, false);
   }
 
   template <bool kRead, bool kUpdate>
-  void step(const Block<T>& k) {
+  void step(Block<T> k) {
     if (age_ + k.tokens > kFold) fold();
     age_ += k.tokens;
-    if (folded_) stream<T, kRead, false>(k, rows_, lds_, old_);
+    if (folded_ && (kRead || k.g)) {
+      stream<T, kRead, false>(k, rows_, lds_, old_);
+      k.fresh = false;
+    }
     stream<T, kRead, kUpdate>(k, rows_, lds_, s);
   }
 
   // The whole sum, all in `s`.
   T* total() {
-    for (int64_t i = 0; folded_ && i < size_; ++i) s[i] += old_[i], old_[i] = 0;
-    folded_ = false;
+    for (int64_t i = 0; folded_ && i < size_; ++i) s[i] += old_[i];
+    folded_ = false, age_ = 0;
     return s;
   }
 
@@ -39,7 +42,7 @@ class Memory {
 
  private:
   void fold() {
-    for (int64_t i = 0; i < size_; ++i) old_[i] += s[i], s[i] = 0;
+    for (int64_t i = 0; i < size_; ++i) old_[i] = folded_ ? old_[i] + s[i] : s[i], s[i] = 0;
     folded_ = true, age_ = 0;
   }
 

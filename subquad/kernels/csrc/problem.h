@@ -35,7 +35,7 @@ struct Row {
     for (int64_t i = 0; i < c; ++i) {
       T* row = rows + i * padded(p.m);
       load_row<E>(at<E>(p.dout, b, h, from + i), p.dout.s[3], p.m, row);
-      if (factor) scale(row, factor[i], p.m);
+      if (factor) scale(row, factor[i], padded(p.m));
     }
   }
   // Decays of tokens from..from+c-1; a masked token's is 1, and so is one past the end.
@@ -80,8 +80,7 @@ struct Row {
         std::memset(row, 0, p.k * sizeof(T));
         continue;
       }
-      load_row<E>(at<E>(x, b, h, from + i), x.s[3], p.k, row);
-      apply(p.map, row, p.k);
+      load_mapped<E>(p.map, at<E>(x, b, h, from + i), x.s[3], p.k, row);
     }
   }
 };

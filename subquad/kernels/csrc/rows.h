@@ -23,6 +23,11 @@ struct WideOf<double> {
 template <class E>
 using Wide = typename WideOf<E>::type;
 
+template <class A, class B>
+constexpr bool kIs = false;
+template <class A>
+constexpr bool kIs<A, A> = true;
+
 inline float from_bits(uint32_t u) {
   float f;
   std::memcpy(&f, &u, 4);
@@ -70,34 +75,72 @@ E* at_mutable(const View& x, int64_t i, int64_t j, int64_t l = 0) {
   return reinterpret_cast<E*>(x.p) + i * x.s[0] + j * x.s[1] + l * x.s[2];
 }
 
+// A whole vector from consecutive elements.
+template <class E>
+inline Vec<Wide<E>> load_vector(const E* x) {
+  using T = Wide<E>;
+  constexpr int W = VecOf<T>::width;
+  Vec<T> v;
+  if constexpr (sizeof(E) == sizeof(T)) {
+    std::memcpy(&v, x, sizeof v);
+  } else if constexpr (kIs<E, BFloat16>) {
+    typename Sized<uint16_t, W>::type bits;
+    std::memcpy(&bits, x, sizeof bits);
+    v = (Vec<T>)(__builtin_convertvector(bits, typename Sized<uint32_t, W>::type) << 16);
+  } else {
+    for (int i = 0; i < W; ++i) v[i] = widen(x[i]);
+  }
+  return v;
+}
+
 template <class E>
 inline void load_row(const E* x, int64_t stride, int64_t n, Wide<E>* row) {
+  constexpr int W = VecOf<Wide<E>>::width;
+  int64_t i = 0;
   if (stride == 1)
-    for (int64_t i = 0; i < n; ++i) row[i] = widen(x[i]);
+    for (; i + W <= n; i += W) *reinterpret_cast<Vec<Wide<E>>*>(row + i) = load_vector(x + i);
+  for (; i < n; ++i) row[i] = widen(x[i * stride]);
+}
+
+// x[i] <- factor * row[i]
+template <class E>
+inline void store_row(const Wide<E>* row, int64_t n, E* x, int64_t stride, Wide<E> factor = 1) {
+  if (stride == 1)
+    for (int64_t i = 0; i < n; ++i) narrow(row[i] * factor, x[i]);
   else
-    for (int64_t i = 0; i < n; ++i) row[i] = widen(x[i * stride]);
+    for (int64_t i = 0; i < n; ++i) narrow(row[i] * factor, x[i * stride]);
+}
+
+template <Map map, class T>
+inline Vec<T> phi(Vec<T> x) {
+  if constexpr (map == Map::relu) return x < T(0) ? Vec<T>{} : x;
+  if constexpr (map == Map::elu_plus_one) return x > T(0) ? x + T(1) : exp_negative(x);  // Eq. (7)
+  return x;
+}
+
+// row <- φ(x); the padding behind the n elements is zero (φ(0) is not).
+template <Map map, class E>
+inline void load_mapped(const E* x, int64_t stride, int64_t n, Wide<E>* row) {
+  using T = Wide<E>;
+  constexpr int W = VecOf<T>::width;
+  int64_t i = 0;
+  if (stride == 1)
+    for (; i + W <= n; i += W)
+      *reinterpret_cast<Vec<T>*>(row + i) = phi<map, T>(load_vector(x + i));
+  if (i == n) return;
+  load_row<E>(x + i * stride, stride, n - i, row + i);
+  for (int64_t j = i; j < n; j += W) {
+    Vec<T>& v = *reinterpret_cast<Vec<T>*>(row + j);
+    v = phi<map, T>(v);
+  }
+  for (int64_t j = n; j < padded(n); ++j) row[j] = 0;
 }
 
 template <class E>
-inline void store_row(const Wide<E>* row, int64_t n, E* x, int64_t stride) {
-  if (stride == 1)
-    for (int64_t i = 0; i < n; ++i) narrow(row[i], x[i]);
-  else
-    for (int64_t i = 0; i < n; ++i) narrow(row[i], x[i * stride]);
-}
-
-// φ in place; the padding behind the n elements stays zero (φ(0) is not).
-template <class T>
-inline void apply(Map map, T* row, int64_t n) {
-  if (map == Map::identity) return;
-  for (int64_t i = 0; i < n; i += VecOf<T>::width) {
-    Vec<T>& x = *reinterpret_cast<Vec<T>*>(row + i);
-    if (map == Map::relu)
-      x = x < T(0) ? Vec<T>{} : x;
-    else
-      x = x > T(0) ? x + T(1) : exp_negative(x > T(0) ? Vec<T>{} : x);  // Eq. (7)
-  }
-  for (int64_t i = n; i < padded(n); ++i) row[i] = 0;
+inline void load_mapped(Map map, const E* x, int64_t stride, int64_t n, Wide<E>* row) {
+  if (map == Map::identity) return load_mapped<Map::identity>(x, stride, n, row);
+  if (map == Map::relu) return load_mapped<Map::relu>(x, stride, n, row);
+  load_mapped<Map::elu_plus_one>(x, stride, n, row);
 }
 
 // gradient *= φ'(x), from the value φ(x): elu+1 has φ' = min(φ, 1), relu has φ' = [φ > 0].

@@ -42,7 +42,11 @@ struct Block {
   T* o;
   int64_t ab, xo, step;  // step: +1, or -1 for g read backwards
   Ahead* ahead = nullptr;
+  bool fresh = false;  // o holds nothing yet
 };
+
+// What a fresh o is read from: the widest tile's columns.
+alignas(64) constexpr char kZeros[4 * kBytes] = {};
 
 template <class T>
 Block<T> reversed(Block<T> k) {
@@ -60,16 +64,23 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
   using V = Vec<T>;
   constexpr int W = VecOf<T>::width;
   V S[R][N];
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int n = 0; n < N; ++n) S[r][n] = *reinterpret_cast<V*>(s + r * lds + n * W);
   const T *a = k.a + row, *b = k.b + row, *x = k.x + column, *g = k.g;
   T* o = k.o + column;
+  const bool fresh = k.fresh && row == 0;
+  const T* before = fresh ? reinterpret_cast<const T*>(kZeros) : o;
+  const int64_t before_step = fresh ? 0 : k.xo;
   for (int64_t i = 0; i < k.tokens; ++i) {
     V X[N], O[N];
     if (kUpdate)
+#pragma GCC unroll 4
       for (int n = 0; n < N; ++n) X[n] = *reinterpret_cast<const V*>(x + n * W);
     if (kRead)
-      for (int n = 0; n < N; ++n) O[n] = *reinterpret_cast<V*>(o + n * W);
+#pragma GCC unroll 4
+      for (int n = 0; n < N; ++n) O[n] = *reinterpret_cast<const V*>(before + n * W);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
@@ -80,13 +91,16 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
       }
     }
     if (kRead)
+#pragma GCC unroll 4
       for (int n = 0; n < N; ++n) *reinterpret_cast<V*>(o + n * W) = O[n];
-    if (kRead) a += k.ab, o += k.xo;
+    if (kRead) a += k.ab, o += k.xo, before += before_step;
     if (kUpdate) b += k.ab, x += k.xo;
     if (kDecay) g += k.step;
   }
   if (kUpdate || kDecay)
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
       for (int n = 0; n < N; ++n) *reinterpret_cast<V*>(s + r * lds + n * W) = S[r][n];
 }
 

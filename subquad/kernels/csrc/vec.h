@@ -57,23 +57,19 @@ inline T sum(typename Sized<T, kWidth>::type x) {
   }
 }
 
-// exp(x) for x <= 0, to about 2 units in the last place; below e^-87 it is zero; NaN stays NaN.
+// exp(x) for x <= 0, relative error below 4e-7; from -87 on it stays at e^-87; NaN stays NaN. For
+// x > 0 the result is unspecified.
 inline Vec<float> exp_negative(Vec<float> x) {
-  const float lowest = -87.33f, magic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to integer
-  Vec<float> y = x < lowest ? Vec<float>{} + lowest : x;
-  Vec<float> n = y * 1.44269504088896341f + magic;
-  VecInt power = ((VecInt)n << 23) + (127 << 23);
-  n = n - magic;
-  Vec<float> r = y - n * 0.693359375f;
-  r = r - n * -2.12194440e-4f;
-  Vec<float> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
-  p = p * (Vec<float>)power;
-  return x < lowest ? Vec<float>{} : p;
+  const float lowest = -87.0f, magic = 12582912.0f + 127;  // 1.5 * 2^23 rounds; 127 is 2^0's exponent
+  x = x < lowest ? Vec<float>{} + lowest : x;
+  const Vec<float> shifted = x * 1.44269504f + magic;
+  const Vec<float> r = x - (shifted - magic) * 0.69314718f;
+  Vec<float> p = r * 8.3124701e-3f + 4.1890553e-2f;
+  p = p * r + 1.6667116e-1f;
+  p = p * r + 4.9999229e-1f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  return p * (Vec<float>)((VecInt)shifted << 23);
 }
 
 inline Vec<double> exp_negative(Vec<double> x) {
@@ -92,11 +88,11 @@ class Scratch {
   ~Scratch() { std::free(base_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  T* take(int64_t elements) {  // zeroed
+  T* take(int64_t elements, bool zeroed = true) {
     T* piece = base_ + used_;
     used_ += padded(elements);
     if (used_ > size_) std::abort();
-    std::memset(piece, 0, padded(elements) * sizeof(T));
+    if (zeroed) std::memset(piece, 0, padded(elements) * sizeof(T));
     return piece;
   }
 
