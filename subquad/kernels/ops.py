@@ -6,6 +6,7 @@ A backward that is itself differentiated is refused by torch: the backward opera
 gradient formula.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -33,11 +34,23 @@ def _view(x: Tensor | None) -> tuple[int, ...] | None:
     return None if x is None else (x.data_ptr(), *x.stride())
 
 
+#: From this many bytes on, fresh memory is asked for in large pages.
+LARGE = 8 << 20
+
+
 def _like_heads(x: Tensor) -> Tensor:
     """Empty, shaped like ``x`` ``[b, h, t, w]`` but laid out ``[b, t, h, w]``, so that joining the
     heads is a view."""
     b, h, t, w = x.shape
     return x.new_empty(b, t, h, w).transpose(1, 2)
+
+
+def _made_like(x: Tensor) -> Tensor:
+    """``_like_heads``, about to be written by the core."""
+    made = _like_heads(x)
+    if made.nbytes >= LARGE:
+        CORE.use_large_pages(made.data_ptr(), made.nbytes)
+    return made
 
 
 def run_causal(
@@ -53,7 +66,7 @@ def run_causal(
     """The forward without any dispatch: outputs, S and Z after the last token."""
     b, h, _, w = q.shape
     kept = wide(v.dtype)
-    out = _like_heads(v)
+    out = _made_like(v)
     s, z = q.new_empty(b, h, w, v.shape[-1], dtype=kept), q.new_empty(b, h, w, dtype=kept)
     given = _view(q), _view(k), _view(v), _view(mask), _view(s0), _view(z0), _view(decay)
     CORE.causal_forward(_sizes(q, v, feature_map), given, (_view(out), _view(s), _view(z)))
@@ -98,7 +111,7 @@ def causal_linear_backward(
     need_decay: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v, s0, z0, decay; empty tensors for those not wanted."""
-    made = _gradients(q, k, v, s0, decay, need_decay)
+    made = _gradients(q, k, v, s0, decay, need_decay, _made_like)
     dq, dk, dv, ds0, dz0, ddecay = made
     CORE.causal_backward(
         _sizes(q, v, feature_map),
@@ -114,7 +127,13 @@ def causal_linear_backward(
 
 
 def _gradients(
-    q: Tensor, k: Tensor, v: Tensor, s0: Tensor | None, decay: Tensor | None, need_decay: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    s0: Tensor | None,
+    decay: Tensor | None,
+    need_decay: bool,
+    like: Callable[[Tensor], Tensor] = _like_heads,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     b, h, t, w = q.shape
     kept = wide(v.dtype)
@@ -124,7 +143,7 @@ def _gradients(
 
     ds0, dz0 = (new(0), new(0)) if s0 is None else (new(b, h, w, v.shape[-1]), new(b, h, w))
     ddecay = new(b, h, t) if need_decay and decay is not None else new(0)
-    return _like_heads(q), _like_heads(k), _like_heads(v), ds0, dz0, ddecay
+    return like(q), like(k), like(v), ds0, dz0, ddecay
 
 
 @causal_linear_backward.register_fake
@@ -155,7 +174,7 @@ causal_linear.register_autograd(_causal_gradients, setup_context=_keep)
 
 def run_all(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str) -> Tensor:
     """The bidirectional forward without any dispatch."""
-    out = _like_heads(v)
+    out = _made_like(v)
     given = _view(q), _view(k), _view(v), _view(mask)
     CORE.bidirectional_forward(_sizes(q, v, feature_map), given, (_view(out),))
     return out
@@ -175,7 +194,7 @@ def _(q, k, v, mask, feature_map):  # type: ignore[no-untyped-def]  # noqa: ARG0
 def all_linear_backward(
     dout: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    made = _like_heads(q), _like_heads(k), _like_heads(v)
+    made = _made_like(q), _made_like(k), _made_like(v)
     given = _view(q), _view(k), _view(v), _view(mask)
     views = tuple(_view(x) for x in made)
     CORE.bidirectional_backward(_sizes(q, v, feature_map), (_view(dout),), given, views)

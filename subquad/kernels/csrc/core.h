@@ -45,6 +45,10 @@ const Table* choose(const char* name = nullptr);
 
 // Runs body(context, item) for all items, on torch's own OpenMP team where there is one.
 void parallel(int threads, int64_t items, Body body, void* context);
+// Asks the system to back a fresh buffer with large pages: writing 32 MiB for the first time costs
+// eight thousand page faults, more time than the kernel itself. A hint; it may do nothing.
+void use_large_pages(char* p, int64_t bytes);
+
 const char* team();  // "openmp" or "threads"
 
 }  // namespace subquad

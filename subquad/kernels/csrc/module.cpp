@@ -59,6 +59,9 @@ NB_MODULE(_native, m) {
   in_use = choose();
   m.def("isa", [] { return in_use->name; });
   m.def("team", [] { return team(); });
+  m.def("use_large_pages", [](uintptr_t p, int64_t bytes) {
+    use_large_pages(reinterpret_cast<char*>(p), bytes);
+  });
   m.def("use", [](const char* name) {
     const Table* table = choose(name);
     if (table) in_use = table;
