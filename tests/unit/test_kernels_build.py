@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 pytest.importorskip("scikit_build_core")
 pytest.importorskip("nanobind")
 
-SDIST = "import sys; from scikit_build_core.build import build_sdist; print(build_sdist(sys.argv[1]))"
+SDIST = "import sys; from scikit_build_core.build import build_sdist as b; print(b(sys.argv[1]))"
 
 
 def run(*command: str, cwd: Path, **variables: str) -> str:
