@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from subquad.kernels import causal_linear_attention, status
 from subquad.lab.bench_result import BenchResult, Row, environment
 from subquad.lab.timing import Times, interleave, peak_memory
-from subquad.mixers import linear
+from subquad.mixers import fnet, linear
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
 
@@ -32,6 +32,16 @@ class BenchConfig:
     """Tokens per row of the training step (8,192 tokens, 4 layers, d=256, 8 heads, ff 1,024)."""
     mixers: tuple[str, ...] = ("none", "fnet", "fastformer", "linear", "linear causal", "softmax")
     """Names of the training step; `` causal`` behind a name asks for its causal class."""
+    fourier_shapes: tuple[tuple[int, int, int], ...] = (
+        (128, 32, 128),
+        (16, 512, 256),
+        (8, 512, 768),
+        (4, 2048, 256),
+        (1, 4096, 768),
+        (1, 8192, 256),
+        (1, 16384, 256),
+    )
+    """Batch, tokens and width at which the forms of Fourier mixing are compared."""
     seconds: float = 10.0
     """Time for one comparison (never fewer than three rounds)."""
     seed: int = 0
@@ -134,6 +144,17 @@ def _steps(config: BenchConfig) -> list[Row]:
     return rows
 
 
+def _fourier(config: BenchConfig) -> list[Row]:
+    rows = []
+    for b, t, d in config.fourier_shapes:
+        x = torch.randn(b, t, d)
+        runs = {"whole": partial(fnet.whole_spectrum, x), "half": partial(fnet.half_spectrum, x)}
+        if t <= 512:
+            runs["products"] = partial(fnet.definition, x)
+        rows += _rows(f"fourier {b},{t},{d}", t, interleave(runs, config.seconds / 10), "whole")
+    return rows
+
+
 def bf16_error(t: int = 4096) -> float:
     """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
     q, k, v = attention_inputs(t, False, torch.bfloat16)
@@ -145,7 +166,7 @@ def bf16_error(t: int = 4096) -> float:
 def bench(config: BenchConfig) -> BenchResult:
     """Measure; print nothing."""
     torch.manual_seed(config.seed)
-    rows = _attention(config) + _steps(config)
+    rows = _attention(config) + _fourier(config) + _steps(config)
     memory: dict[str, int] = {}
     if config.memory:
         memory = {n: peak_memory(n, max(config.lengths), backward=True) for n in forms()}
