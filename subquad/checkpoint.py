@@ -181,7 +181,8 @@ def save_checkpoint(
         return
     write_atomically(path, write)
     for old in checkpoints(run)[:-keep]:
-        _remove(old)
+        # Renamed first: a kill while deleting must not leave half a checkpoint under its own name.
+        _remove(old.rename(old.with_name(f"{_TEMPORARY}{os.getpid()}-old-{old.name}")))
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -237,8 +238,16 @@ def _restore_moments(
 
 
 def append_metrics(run: Path, line: dict[str, Any]) -> None:
-    with (run / METRICS).open("a", encoding="utf-8") as f:
-        f.write(json.dumps(line, ensure_ascii=False) + "\n")
+    """Add one line; a torn one, from a kill or a full disk, is dropped when it is read.
+
+    Raises:
+        SubquadError: the disk is full or not writable.
+    """
+    try:
+        with (run / METRICS).open("a", encoding="utf-8") as f:
+            f.write(json.dumps(line, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise SubquadError(f"cannot write {run / METRICS}: {error.strerror}") from None
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:

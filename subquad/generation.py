@@ -17,6 +17,7 @@ from subquad.errors import UsageError
 from subquad.models import CausalModel, ModelState
 from subquad.run import Run
 from subquad.shapes import Tokens
+from subquad.tasks.language import Language
 from subquad.tasks.pixels import Pixels
 
 #: Called after each token with the number made so far, of how many.
@@ -137,3 +138,45 @@ def images(run: Run, samples: int, sampling: Sampling, watch: Watch = _ignore) -
     tokens, state = continue_tokens(model, start, h * w, sampling, watch=watch)
     pixels = tokens.cpu().numpy().reshape(samples, h, w)
     return Images(pixels, task.levels, state.nbytes)
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Generated texts and what they cost."""
+
+    texts: list[str]
+    """Each begins with the prompt; a text that ended itself is shorter than asked."""
+    tokens: int
+    """Tokens made, all samples together."""
+    state_bytes: int
+    """Size of the state after the last token, all samples together."""
+
+
+def texts(
+    run: Run, prompt: str, samples: int, length: int, sampling: Sampling, watch: Watch = _ignore
+) -> Texts:
+    """Continue ``prompt`` with up to ``length`` tokens, ``samples`` times.
+
+    Raises:
+        UsageError: the run is of another task, or prompt and length do not fit the positions that
+            the model has learned.
+    """
+    task = run.task
+    if not isinstance(task, Language):
+        raise UsageError(f"{run.path} is a {run.config.task} run; only language runs write texts")
+    model = causal_model(run)
+    ids = [task.start, *task.tokenizer.encode([prompt])[0]]
+    limit = run.config.data.length
+    if run.config.model.positions == "learned" and len(ids) + length - 1 > limit:
+        raise UsageError(
+            f"a prompt of {len(ids) - 1} tokens and {length} more go beyond the {limit} positions "
+            f"that {run.path} has learned; ask for at most {max(limit - len(ids) + 1, 0)}, "
+            "or train with --positions sinusoidal"
+        )
+    start = torch.tensor(ids, device=run.device).repeat(samples, 1)
+    made, state = continue_tokens(model, start, length, sampling, watch=watch)
+    written = []
+    for row in made.tolist():
+        own = row[: row.index(task.start)] if task.start in row else row
+        written.append(prompt + task.tokenizer.decode(own))
+    return Texts(written, made.numel(), state.nbytes)

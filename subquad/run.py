@@ -1,18 +1,22 @@
 """A trained run: its directory, its task and its model, ready to be asked."""
 
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
+from subquad.data.source import Record, Source
 from subquad.errors import SubquadError
 from subquad.models.precision import autocast, device, resolve
 from subquad.tasks import Config, Task, task_class
+
+Item = TypeVar("Item")
 
 #: Rows per batch where no gradient is needed.
 EVALUATION_BATCH = 64
@@ -44,19 +48,38 @@ class Run:
 
     def evaluate(self, path: str) -> dict[str, Any]:
         """The task's metrics on another file."""
-        return score(self.task, self.model, self.task.examples(path), self.config)
+        with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
+            examples = self.task.examples(path, Path(scratch) / "store")
+            return score(self.task, self.model, examples, self.config)
 
     def predict(
         self, inputs: Iterable[str], batch: int = EVALUATION_BATCH
     ) -> Iterator[dict[str, Any]]:
-        """One result per input, in order, in constant memory."""
+        """One answer per input, in order, in constant memory.
+
+        Raises:
+            UsageError: the run's task generates instead.
+        """
         for group in _groups(inputs, batch):
             with torch.inference_mode(), autocast(resolve("auto", self.device), self.device):
-                yield from self.task.predict(self.model, group)
+                answers = self.task.predict(self.model, group)
+            yield from answers
+
+    def answers(self, source: Source, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
+        """One answer per row of ``source``, in order, with its ``row``; a row that cannot be used
+        gets an ``error`` instead, and the others go on."""
+        for group in _groups(source.outcomes(), batch):
+            texts = [record.text for record in group if isinstance(record, Record)]
+            answers = self.predict(texts, batch)
+            for outcome in group:
+                if isinstance(outcome, Record):
+                    yield {"row": outcome.row} | next(answers)
+                else:
+                    yield {"row": outcome.row, "error": outcome.reason}
 
 
-def _groups(inputs: Iterable[str], size: int) -> Iterator[Sequence[str]]:
-    group: list[str] = []
+def _groups(inputs: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+    group: list[Item] = []
     for item in inputs:
         group.append(item)
         if len(group) == size:
@@ -99,3 +122,32 @@ def load(path: str | Path) -> Run:
     model = task.model()
     load_weights(model, path / MODEL)
     return Run(path, config, task, model.to(device()).eval())
+
+
+def card(run: Run) -> str:
+    """The model card of a run, as Markdown: what it is, how good it was, how to use it."""
+    model, training = run.config.model, run.config.training
+    best = "\n".join(
+        f"| {name} | {value:.4f} |" if isinstance(value, float) else f"| {name} | {value} |"
+        for name, value in run.best().items()
+    )
+    parameters = sum(p.numel() for p in run.model.parameters())
+    use = "generate" if run.task.causal else "predict"
+    budget = next(
+        f"{getattr(training, unit)} {unit}"
+        for unit in ("steps", "epochs", "minutes")
+        if getattr(training, unit) is not None
+    )
+    return f"""# {run.config.task}: {", ".join(model.layer_mixers())}
+
+Made by subquad from `{run.config.data.path}`: {parameters:,} parameters, width {model.d},
+{budget}, seed {training.seed}, {training.precision}. Every setting is in `config.json`.
+
+On the rows held out from training, which also chose these weights:
+
+| metric | value |
+|---|---|
+{best}
+
+    subquad {use} {run.path.name}{" FILE" if use == "predict" else ""}
+"""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -22,14 +23,18 @@ import torch
 from torch import nn
 
 from subquad import checkpoint
-from subquad.data.batches import Batch, Examples, collate, epoch_batches
+from subquad.data.batches import Batch, Examples, batches, epoch_batches
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
-from subquad.run import Run, load, score
+from subquad.run import Run, card, load, score
 from subquad.tasks import Config, Task, TrainConfig, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
+
+
+#: Where a run keeps its tokenised texts.
+STORE = "store"
 
 
 def _ignore(line: dict[str, Any], spent: float) -> None:
@@ -49,7 +54,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     out = Path(out)
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
-    task, training, held_out = task_class(config.task).fit(config)
+    task, training, held_out = task_class(config.task).fit(config, out / STORE)
+    for text in task.notes:
+        watch({"kind": "note", "text": text}, 0.0)
     config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
@@ -58,7 +65,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     loop.begin(resume)
     with _signals() as received:
         loop.run(received)
-    return load(out)
+    run = load(out)
+    checkpoint.write_text(out / "README.md", card(run))
+    return run
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
@@ -79,8 +88,10 @@ def _check(config: Config, out: Path, resume: bool) -> None:
 
 def fingerprint(examples: Examples) -> str:
     """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256(np.ascontiguousarray(examples.tokens.values).data)
-    digest.update(np.ascontiguousarray(examples.tokens.offsets).tobytes())
+    digest = hashlib.sha256()
+    for row in range(len(examples)):
+        tokens = examples.tokens[row]
+        digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
     if examples.labels is not None:
         digest.update(examples.labels.tobytes())
     return digest.hexdigest()
@@ -151,7 +162,7 @@ class _Loop:
             self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
-        self.plan: tuple[int, list[Any]] = (-1, [])
+        self.stream: Iterator[Batch] = iter(())
 
     def begin(self, resume: bool) -> None:
         """Write what the run is, or pick up its newest checkpoint."""
@@ -167,6 +178,7 @@ class _Loop:
             checkpoint.write_text(self.out / checkpoint.METRICS, "")
             checkpoint.write_text(self.out / "data.json", self._data())
             checkpoint.write_text(self.out / checkpoint.CONFIG, self.config.to_json())
+        self.stream = self._stream()
         self.began = time.monotonic() - self.progress.seconds
 
     def _data(self) -> str:
@@ -225,27 +237,28 @@ class _Loop:
         patience = self.config.training.patience
         return patience is not None and self.progress.stale >= patience
 
-    def _batch(self, index: int) -> Batch:
-        """Batch ``index`` since the beginning of the run."""
-        epoch, place = divmod(index, self.per_epoch)
-        if self.plan[0] != epoch:
-            t = self.config.training
-            lengths = self.training.tokens.lengths
-            self.plan = (epoch, epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch))
-        batch = collate(self.training, self.plan[1][place])
-        return batch.to(next(self.model.parameters()).device)
+    def _stream(self) -> Iterator[Batch]:
+        """All batches after the steps already done, for ever."""
+        t = self.config.training
+        epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
+        lengths = self.training.tokens.lengths
+        while True:
+            plan = epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch)
+            yield from batches(self.training, plan[place:], t.workers)
+            epoch, place = epoch + 1, 0
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
-        batches = [self._batch((step - 1) * t.accumulate + i) for i in range(t.accumulate)]
-        total, count = self._gradients(batches, step)
+        on = next(self.model.parameters()).device
+        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:
                 parameter.grad.div_(count)
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), t.clip)
         if not math.isfinite(float(norm)):
-            raise SubquadError(_not_finite("gradient", step, batches, self.out))
+            raise SubquadError(_not_finite("gradient", step, together, self.out))
         # The middle of the step: neither the first nor the last one is wasted on a rate of zero.
         rate = learning_rate(t, spent + (0.5 / self.total if self.total else 0))
         for group in self.optimizer.param_groups:
@@ -255,10 +268,10 @@ class _Loop:
         self.progress = replace(self.progress, step=step, seconds=time.monotonic() - self.began)
         self._report({"kind": "train", "step": step, "loss": total / count, "lr": rate})
 
-    def _gradients(self, batches: list[Batch], step: int) -> tuple[float, int]:
+    def _gradients(self, together: list[Batch], step: int) -> tuple[float, int]:
         total, count = 0.0, 0
         on = next(self.model.parameters()).device
-        for batch in batches:
+        for batch in together:
             with autocast(self.config.training.precision, on):
                 loss = self.task.loss(self.model, batch)
             value = float(loss.total.detach())

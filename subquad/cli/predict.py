@@ -1,42 +1,57 @@
 """``subquad predict``."""
 
-import io
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 
-from subquad.cli.console import json_flag
+from subquad.cli.console import json_flag, say
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file")
+@click.option(
+    "--format",
+    "form",
+    help="csv, tsv, jsonl, parquet, text or lines.  [default: by the name; lines from -]",
+)
 @json_flag
-def command(run: Path, file: str, as_json: bool) -> None:
-    """Predict the class of each row of FILE (CSV, TSV, JSONL; or `-`: a text per line of stdin).
+def command(run: Path, file: str, form: str | None, as_json: bool) -> None:
+    """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
 
-    Prints one JSON object per input, in order; --json gathers them into one document.
+    Prints one JSON object per row, in order; --json gathers them into one document. A row that
+    cannot be read gets an "error" instead of a label, and the rest goes on.
     """
     from subquad.run import load
 
-    loaded = load(run)
-    found = loaded.predict(_texts(file, loaded.config.data.text))
+    answers = _answers(load(run), file, form)
     if as_json:
-        click.echo(json.dumps(list(found), ensure_ascii=False))
+        click.echo(json.dumps(list(answers), ensure_ascii=False))
         return
-    for item in found:
-        click.echo(json.dumps(item, ensure_ascii=False))
+    for answer in answers:
+        click.echo(json.dumps(answer, ensure_ascii=False))
+    sys.stdout.flush()
 
 
-def _texts(file: str, column: str | None) -> Iterator[str]:
-    """The texts of a file, or the lines of standard input."""
-    if file == "-":
-        stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
-        return (line.rstrip("\r\n") for line in stream)
-    from subquad.data.source import ReadOptions, open_source
+def _answers(run: Any, file: str, form: str | None) -> Iterator[dict[str, Any]]:
+    from dataclasses import replace
 
-    source = open_source(file, ReadOptions(text=column), labelled=False)
-    return (record.text for record in source.records())
+    from subquad.data.source import open_source
+
+    options = run.config.data.reading()
+    if form or file == "-":
+        options = replace(options, format=form or "lines")
+    source = open_source(file, options, labelled=False)
+    say(source.detected)
+    began, rows, bad = time.perf_counter(), 0, 0
+    for answer in run.answers(source):
+        rows, bad = rows + 1, bad + ("error" in answer)
+        yield answer
+    seconds = time.perf_counter() - began
+    skipped = f", {bad} of them could not be read" if bad else ""
+    say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

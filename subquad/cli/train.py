@@ -17,7 +17,8 @@ from subquad.cli.flags import config_flags, configure
 )
 @json_flag
 def command(data: str, out: Path, resume: bool, as_json: bool, task: str, **values: Any) -> None:
-    """Train a model on DATA: a CSV, TSV or JSONL file, or the built-in name `digits`.
+    """Train a model on DATA: a CSV, TSV, JSONL or Parquet file (.gz and .zst too), a folder
+    of class folders, plain text, or the built-in name `digits`.
 
     Flags that are not given take the task's own defaults, which `RUN/config.json` records.
     """
@@ -28,6 +29,8 @@ def command(data: str, out: Path, resume: bool, as_json: bool, task: str, **valu
 
         def watch(line: dict[str, Any], spent: float) -> None:
             update(spent)
+            if line["kind"] == "note":
+                say(line["text"])
             if line["kind"] == "validation":
                 shown = {k: v for k, v in line.items() if k not in ("kind", "seconds", "examples")}
                 say(f"{line['seconds']:7.1f} s  {figures(shown)}")

@@ -1,12 +1,16 @@
 """Examples → batches. Which rows meet in which batch is a function of (seed, epoch) alone, so that
 a resumed run sees what the unbroken one would have seen."""
 
+import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from subquad.data.ragged import Ragged
 
@@ -30,6 +34,11 @@ class Examples:
     def select(self, rows: npt.NDArray[np.integer]) -> "Examples":
         labels = None if self.labels is None else self.labels[rows]
         return Examples(self.tokens.select(rows), labels)
+
+    def view(self, rows: npt.NDArray[np.integer]) -> "Examples":
+        """The same rows without a copy of the tokens: for what is larger than memory."""
+        labels = None if self.labels is None else self.labels[rows]
+        return Examples(self.tokens.view(rows), labels)
 
 
 @dataclass(frozen=True)
@@ -79,3 +88,47 @@ def sorted_batches(lengths: npt.NDArray[np.int64], size: int) -> list[npt.NDArra
     """Row numbers of batches for evaluation: by length, so that padding is least."""
     order = np.argsort(lengths, kind="stable")
     return [order[i : i + size] for i in range(0, len(order), size)]
+
+
+def batches(
+    examples: Examples,
+    plan: Sequence[npt.NDArray[np.integer]],
+    workers: int = 0,
+    *,
+    start_method: str | None = None,
+) -> Iterator[Batch]:
+    """The planned batches in order; the same ones whatever the number of worker processes, and
+    torch's random state is left alone. ``start_method`` is multiprocessing's, None its default.
+    """
+    if workers == 0:
+        return (collate(examples, rows) for rows in plan)
+    with warnings.catch_warnings():
+        # More workers than processors is the caller's choice.
+        warnings.filterwarnings("ignore", "This DataLoader will create", UserWarning)
+        loader = DataLoader(
+            _Planned(examples, plan),
+            batch_size=None,
+            num_workers=workers,
+            collate_fn=_as_is,
+            multiprocessing_context=start_method,
+            generator=torch.Generator().manual_seed(0),  # else one is drawn from torch's own
+        )
+        return iter(loader)
+
+
+class _Planned(Dataset[Batch]):
+    """Batch i of a plan; can be sent to another process."""
+
+    def __init__(self, examples: Examples, plan: Sequence[npt.NDArray[np.integer]]) -> None:
+        self.examples = examples
+        self.plan = plan
+
+    def __len__(self) -> int:
+        return len(self.plan)
+
+    def __getitem__(self, i: int) -> Batch:
+        return collate(self.examples, self.plan[i])
+
+
+def _as_is(batch: Any) -> Any:
+    return batch

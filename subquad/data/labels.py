@@ -2,12 +2,21 @@
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
+
 from subquad.errors import SubquadError
+
+Classes = npt.NDArray[np.int64]
+
+#: Rows and classes named in a message before it says how many more there are.
+NAMED = 5
 
 
 def _order(name: str) -> tuple[float, str]:
@@ -32,21 +41,32 @@ class Labels:
         """The distinct labels found in ``where``.
 
         Raises:
-            SubquadError: fewer than two classes; nothing could be learned.
+            SubquadError: fewer than two classes, from which nothing could be learned; a label
+                ``nan`` among numbers.
         """
         distinct = set(found)
-        numeric = all(_is_number(name) for name in distinct)
-        names = tuple(sorted(distinct, key=_order if numeric else None))
+        numbers = [name for name in distinct if _is_number(name)]
+        missing = [name for name in distinct if name.lower() == "nan"]
+        if missing and numbers and len(numbers) + len(missing) == len(distinct):
+            raise SubquadError(
+                f"{where}: the label {missing[0]!r} stands among numbers, so it is a missing one: "
+                "leave those rows out"
+            )
+        names = tuple(sorted(distinct, key=_order if len(numbers) == len(distinct) else None))
         if len(names) < 2:
             raise SubquadError(
-                f"{where} has one class ({names[0]!r})"
-                if names
-                else f"{where} has no labels: a classifier needs at least two"
+                f"{where} has "
+                + (f"one class ({names[0]!r})" if names else "no labels")
+                + ": a classifier needs at least two"
             )
         return cls(names)
 
     def __len__(self) -> int:
         return len(self.names)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
 
     def index(self, name: str, where: str) -> int:
         """The class number of a label.
@@ -55,16 +75,80 @@ class Labels:
             SubquadError: a label that training did not see; those it saw are listed.
         """
         try:
-            return self.names.index(name)
-        except ValueError:
+            return self._numbers[name]
+        except KeyError:
             raise SubquadError(
                 f"{where}: label {name!r} was not seen in training; the classes are "
-                f"{', '.join(self.names)}"
+                f"{_few(self.names)}"
             ) from None
+
+    def indices(self, found: Iterable[tuple[int, str]], where: str) -> Classes:
+        """The class numbers of (row, label) pairs.
+
+        Raises:
+            SubquadError: labels that training did not see, with their rows.
+        """
+        numbers, unseen = [], []
+        for row, name in found:
+            number = self._numbers.get(name)
+            if number is None:
+                unseen.append((row, name))
+            else:
+                numbers.append(number)
+        if unseen:
+            rows = _few([f"row {row} {name!r}" for row, name in unseen])
+            raise SubquadError(
+                f"{where}: labels that were not seen in training: {rows}; the classes are "
+                f"{_few(self.names)}"
+            )
+        return np.array(numbers, dtype=np.int64)
+
+    def counts(self, y: Classes) -> Classes:
+        """Rows of each class."""
+        return np.bincount(y, minlength=len(self)).astype(np.int64)
+
+    def weights(self, y: Classes) -> npt.NDArray[np.float32]:
+        """Balanced class weights, ``n / (k · count)``: every class counts the same in total. A
+        class without rows weighs 0."""
+        counts = self.counts(y)
+        present = counts > 0
+        weights = np.zeros(len(self), dtype=np.float32)
+        weights[present] = len(y) / (int(present.sum()) * counts[present])
+        return weights
+
+    def rare(self, y: Classes, where: str) -> str:
+        """A warning about classes of a single row, or nothing. Such a row stays in training, and
+        so its class is never evaluated."""
+        alone = [self.names[i] for i in np.flatnonzero(self.counts(y) == 1)]
+        if not alone:
+            return ""
+        subject = "class has" if len(alone) == 1 else "classes have"
+        return (
+            f"{where}: {len(alone)} {subject} a single row, which stays in training and is not "
+            f"evaluated: {_few(alone)}"
+        )
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(list(self.names), ensure_ascii=False) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        return cls(tuple(json.loads(path.read_text(encoding="utf-8"))))
+        """The labels that ``save`` wrote.
+
+        Raises:
+            SubquadError: the file is missing or holds something else.
+        """
+        try:
+            names = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as e:
+            raise SubquadError(f"{path}: {e.strerror or e}") from None
+        except ValueError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SubquadError(f"{path} is not a JSON list of class names")
+        return cls(tuple(names))
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

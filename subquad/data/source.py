@@ -1,12 +1,36 @@
-"""The one door for people's texts: a file in, records out."""
+"""The one door for people's texts: a file, a folder or standard input in, records out.
 
-import csv
-import json
+What comes in comes out, or its row number and the reason do:
+
+* Text is never interpreted: ``NA``, ``null``, ``1e5`` and ``007`` stay as they are, white space
+  and line ends too. Only an empty text is refused.
+* Blank lines in CSV, TSV and JSONL are no rows; in a file of one text per line they are empty ones.
+* A label is text. JSON's and Parquet's numbers print as in ``1`` and ``0.5``; a whole number
+  written with a point (``1.0``) is the same label as without, in every format; true and false
+  print so. A label that is absent, empty, NaN or infinite is refused.
+"""
+
+import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 
+from subquad.data import columns, folders
+from subquad.data.files import STDIN, ByteFile, check_encoding
+from subquad.data.folders import TextFiles
+from subquad.data.formats import open_table
+from subquad.data.rows import BadRow, Row, Table, shown
 from subquad.errors import SubquadError, UsageError
+
+#: Rows looked at before reading begins.
+SAMPLE = 50
+#: Skipped rows that are listed; the others are only counted.
+LISTED = 1000
+
+_WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -16,6 +40,8 @@ class Record:
     row: int
     text: str
     label: str | None
+    more: bool = False
+    """The next record continues this text (only from ``Source.pieces``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,56 +52,243 @@ class ReadOptions:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    format: str | None = None
+    """csv, tsv, jsonl, parquet, text (a text per file) or lines (a text per line); None = by
+    the file's name."""
+    encoding: str = "utf-8"
+    """Encoding of the characters."""
+    on_bad_row: str = "stop"
+    """stop at the first row that cannot be used, or skip, counting and listing them."""
+    header: bool = True
+    """The first line of a CSV or TSV names the columns; if not, they are called 1, 2, …"""
+    quotes: bool | None = None
+    """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
+
+    def __post_init__(self) -> None:
+        if self.on_bad_row not in ("stop", "skip"):
+            raise UsageError(f"--on-bad-row {self.on_bad_row!r} is not one of stop, skip")
+        object.__setattr__(self, "encoding", check_encoding(self.encoding))
+
+
+@dataclass
+class Skipped:
+    """The rows left out in the latest pass: how many, and the first of them."""
+
+    count: int = 0
+    rows: list[BadRow] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def add(self, bad: BadRow) -> None:
+        self.count += 1
+        if len(self.rows) < LISTED:
+            self.rows.append(bad)
 
 
 @dataclass(frozen=True)
 class Source:
-    """An opened file: which columns are read, and the records, as often as asked."""
+    """An opened file: which columns are read, and the records, as often as asked (once, from
+    standard input)."""
 
     path: Path
     text: str
     label: str | None
+    options: ReadOptions
+    table: Table | TextFiles
+    detected: str
+    """One line for people: the format, the columns taken, the encoding."""
+    skipped: Skipped = field(default_factory=Skipped, compare=False)
 
     def records(self) -> Iterator[Record]:
-        for row, cells in enumerate(_rows(self.path), start=1):
-            text = cells.get(self.text)
-            if not isinstance(text, str):
-                raise SubquadError(f"{self.path}, row {row}: no text in column {self.text!r}")
-            label = None if self.label is None else cells.get(self.label)
-            yield Record(row, text, None if label is None else str(label))
+        """Every record in the order of the file.
+
+        Raises:
+            SubquadError: a row cannot be used and ``on_bad_row`` is stop; whatever it is, the rest
+                of the file cannot be told (a quote never closed, damaged compression).
+        """
+        return self._kept(self.outcomes())
+
+    def pieces(self) -> Iterator[Record]:
+        """As ``records``, but a long text file comes in several records, all but the last with
+        ``more``, so that memory stays small. An error can come after pieces of the same text."""
+        if isinstance(self.table, TextFiles):
+            return self._kept(_of_files(self.table, self.options, in_pieces=True))
+        return self.records()
+
+    def outcomes(self) -> Iterator[Record | BadRow]:
+        """Every row in the order of the file: its record, or why there is none."""
+        if isinstance(self.table, TextFiles):
+            return _of_files(self.table, self.options, in_pieces=False)
+        return (self._outcome(row) for row in self.table.rows())
+
+    def place(self, row: int) -> str:
+        """Where a row is, for messages."""
+        if isinstance(self.table, TextFiles):
+            return str(self.table.files[row - 1])
+        return f"{'standard input' if str(self.path) == STDIN else self.path}, row {row}"
+
+    def _kept(self, outcomes: Iterator[Record | BadRow]) -> Iterator[Record]:
+        self.skipped.count = 0
+        self.skipped.rows.clear()
+        for outcome in outcomes:
+            if isinstance(outcome, Record):
+                yield outcome
+            elif self.options.on_bad_row == "skip":
+                self.skipped.add(outcome)
+            else:
+                line = f" (line {outcome.line})" if outcome.line else ""
+                raise SubquadError(
+                    f"{self.place(outcome.row)}{line}: {outcome.reason}; "
+                    "--on-bad-row skip leaves such rows out"
+                )
+
+    def _outcome(self, row: Row) -> Record | BadRow:
+        if row.problem:
+            return BadRow(row.row, row.line, row.problem)
+        text = row.cells.get(self.text)
+        if problem := _text_problem(text, f"the text (column {self.text!r})"):
+            return BadRow(row.row, row.line, problem)
+        if self.label is None:
+            return Record(row.row, str(text), None)
+        label, problem = _label(row.cells.get(self.label), self.label)
+        return BadRow(row.row, row.line, problem) if problem else Record(row.row, str(text), label)
 
 
 def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> Source:
-    """Open a CSV, TSV or JSONL file of texts.
+    """Open a file, a folder or ``-`` (standard input) of texts; CSV, TSV, JSONL, Parquet and
+    plain text, also ``.gz`` and ``.zst``.
 
     Raises:
-        SubquadError: the file is missing, empty or lacks a column; what was found is named.
-        UsageError: the kind of file is not known.
+        SubquadError: the file is missing, empty or cannot be read; what was found is named.
+        UsageError: an option does not fit the file.
     """
     path = Path(path)
-    if not path.exists():
-        raise SubquadError(f"{path}: no such file")
-    first = next(_rows(path), None)
-    if first is None:
-        raise SubquadError(f"{path} holds no rows")
-    text = _column(path, first, options.text, "text")
-    label = _column(path, first, options.label, "label") if labelled else None
-    return Source(path, text, label)
+    if path.is_dir():
+        _check_folder(path, options)
+        return _of_text(TextFiles.of_folder(path, labelled=labelled), options)
+    if str(path) != STDIN and not path.exists():
+        raise SubquadError(f"{path}: no such file or folder")
+    if str(path) != STDIN and not path.is_file():
+        raise SubquadError(f"{path} is a pipe or device: send it to standard input and pass -")
+    table = open_table(
+        ByteFile(path),
+        options.format,
+        options.encoding,
+        header=options.header,
+        quotes=options.quotes,
+    )
+    if isinstance(table, TextFiles):
+        if labelled:
+            raise UsageError(
+                f"{path} is read as {table.kind}, which has no labels; classes need a CSV, TSV, "
+                "JSONL or Parquet file (--format says which), or a folder per class"
+            )
+        return _of_text(table, options)
+    return _of_table(path, table, options, labelled=labelled)
 
 
-def _column(path: Path, first: dict[str, object], asked: str | None, usual: str) -> str:
-    name = asked or usual
-    if name not in first:
-        raise UsageError(f"{path} has no column {name!r}; it has: {', '.join(first)}")
-    return name
+def _check_folder(path: Path, options: ReadOptions) -> None:
+    given = {
+        "--format": options.format not in (None, "text"),
+        "--no-header": not options.header,
+        "--quotes": options.quotes is not None,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(f"{option} is for files, but {path} is a folder of text files")
 
 
-def _rows(path: Path) -> Iterator[dict[str, object]]:
-    suffix = path.suffix.lower()
-    with path.open(encoding="utf-8-sig", newline="") as f:
-        if suffix in (".csv", ".tsv"):
-            yield from csv.DictReader(f, delimiter="," if suffix == ".csv" else "\t")
-        elif suffix == ".jsonl":
-            yield from (json.loads(line) for line in f if line.strip())
+def _of_text(table: TextFiles, options: ReadOptions) -> Source:
+    for option, name in (("text", options.text), ("label", options.label)):
+        if name is not None:
+            raise UsageError(f"{table.root} has no columns, so --{option} {name} means nothing")
+    label = None if table.classes is None else "folder"
+    detected = f"{table.root}: {table.kind}, {_encoding(options)}"
+    return Source(table.root, "file", label, options, table, detected)
+
+
+def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool) -> Source:
+    name = "standard input" if str(path) == STDIN else str(path)
+    sample = [] if str(path) == STDIN else list(islice(table.rows(), SAMPLE))
+    good = [row.cells for row in sample if not row.problem]
+    if str(path) != STDIN and not sample:
+        header = f"a header ({', '.join(map(shown, table.columns))}) and " if table.columns else ""
+        raise SubquadError(f"{path} holds {header}no rows")
+    if not table.columns:
+        problem = sample[0].problem if sample else "there is nothing in it"
+        raise SubquadError(f"{name}: no row can be read; the first: {problem}")
+    text, label = columns.choose(
+        Path(name),
+        table.columns,
+        good,
+        text=options.text,
+        label=options.label,
+        labelled=labelled,
+        header=options.header,
+    )
+    taken = f"text = {text!r}" + (f", label = {label!r}" if label is not None else "")
+    detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}"
+    return Source(path, text, label, options, table.only(text, label), detected)
+
+
+def _encoding(options: ReadOptions) -> str:
+    return "UTF-8" if options.encoding == "utf-8" else options.encoding
+
+
+def _of_files(
+    table: TextFiles, options: ReadOptions, *, in_pieces: bool
+) -> Iterator[Record | BadRow]:
+    read = folders.pieces if in_pieces else _whole
+    for i, path in enumerate(table.files):
+        label = None if table.classes is None else table.classes[i]
+        last: Record | None = None
+        problem = ""
+        for text, problem in read(path, options.encoding):
+            if problem:
+                break
+            if last is not None:
+                yield replace(last, more=True)
+            last = Record(i + 1, text, label)
+        if problem or last is None:
+            yield BadRow(i + 1, 0, problem or "the text is empty")
         else:
-            raise UsageError(f"{path}: {suffix or 'no suffix'} is not one of .csv, .tsv, .jsonl")
+            yield last
+
+
+def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
+    text, problem = folders.whole(path, encoding)
+    if text or problem:
+        yield text, problem
+
+
+def _text_problem(text: object, name: str) -> str:
+    if text is None or text == "":
+        return f"{name} is empty"
+    if not isinstance(text, str):
+        return f"{name} holds {shown(text)} ({type(text).__name__}), not a string"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as e:
+            half = f"U+{ord(text[e.start]):04X}"
+            return f"{name} holds half a surrogate pair ({half}), which is no character"
+    return ""
+
+
+def _label(value: object, column: str) -> tuple[str, str]:
+    """(label, problem) of a cell."""
+    name = f"the label (column {column!r})"
+    if isinstance(value, bool):
+        return ("true" if value else "false"), ""
+    if isinstance(value, int):
+        return str(value), ""
+    if isinstance(value, float | Decimal):
+        if not math.isfinite(value):
+            return "", f"{name} is {value}"
+        return str(int(value) if value == int(value) else float(value)), ""
+    problem = _text_problem(value, name)
+    text = "" if problem else str(value)
+    whole = _WHOLE.fullmatch(text)
+    text = whole[1] if whole else text
+    return ("0" if text == "-0" else text), problem

@@ -1,71 +1,186 @@
-"""Text → token ids and back, learned from the training split only, through ``tokenizers``."""
+"""Text → token ids and back, learned from the training split only, through ``tokenizers``.
 
-from collections.abc import Iterable, Sequence
+| kind | a token is | text survives |
+|---|---|---|
+| bytes | a byte of UTF-8; id = byte + 2 | exactly |
+| chars | a character seen in training | exactly, if its characters were seen |
+| words | a word or a mark of punctuation | no: NFKC, lower case, rare words unknown; for classes |
+| bpe | bytes merged by frequency | exactly |
+| unigram | bytes grouped by likelihood | exactly |
+
+Ids 0 and 1 are ``<pad>`` and ``<sep>`` in every trained one; text that spells them out is ordinary
+text. Every kind is a ``tokenizer.json`` that the ``tokenizers`` library reads by itself.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self, get_args
 
+import numpy as np
+import numpy.typing as npt
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import decoders, models, pre_tokenizers, trainers
 
-Kind = Literal["words", "bpe", "bytes"]
+from subquad.data import alphabets, words
+from subquad.data.alphabets import PAD, SEPARATOR
+from subquad.data.ragged import Ragged
+from subquad.errors import SubquadError, UsageError
+
+Kind = Literal["words", "bpe", "unigram", "chars", "bytes"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
-#: Fills rows up; its id is 0 in every tokenizer.
-PAD = "<pad>"
-#: Stands for what the vocabulary lacks.
-UNKNOWN = "<unk>"
+#: Characters encoded at a time: the library's records of a batch take some 50 bytes for each.
+CHUNK = 1 << 21
 
 
 class Tokenizer:
     """A trained tokenizer: ``encode`` many texts, ``decode`` one row, ``save`` and ``load``."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        inner.no_padding()
+        inner.no_truncation()
+        inner.encode_special_tokens = True
         self._inner = inner
+        self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int) -> Self:
-        """Learn a vocabulary of at most ``size`` tokens."""
-        inner, trainer = _untrained(kind, size)
-        inner.train_from_iterator(texts, trainer)
-        return cls(inner)
+        """Learn a vocabulary of at most ``size`` tokens, specials included (bytes: always 258).
+
+        Raises:
+            UsageError: the kind is not known, or the size is too small for it.
+        """
+        if kind not in KINDS:
+            raise UsageError(
+                f"tokenizer {kind!r} is not one of {', '.join(KINDS)}; a tokenizer.json is loaded"
+            )
+        least = {"bpe": 258, "unigram": 300, "words": 4, "chars": 4}.get(kind, 0)
+        if size < least:
+            raise UsageError(f"a vocabulary of {size} is too small for {kind}: at least {least}")
+        if kind == "bytes":
+            return cls(alphabets.bytes_tokenizer())
+        if kind == "chars":
+            return cls(alphabets.chars_tokenizer(texts, size))
+        if kind == "words":
+            return cls(words.train(texts, size))
+        return cls(_bpe(texts, size) if kind == "bpe" else _unigram(texts, size))
 
     def __len__(self) -> int:
         return int(self._inner.get_vocab_size())
 
+    @property
+    def separator(self) -> int | None:
+        """The id that starts a text and stands between two; None in a foreign tokenizer without
+        ``<sep>``."""
+        found = self._inner.token_to_id(SEPARATOR)
+        return None if found is None else int(found)
+
+    @property
+    def hash(self) -> str:
+        """Equal for tokenizers that encode equally because they are the same."""
+        return hashlib.sha256(self._inner.to_str().encode()).hexdigest()
+
     def encode(self, texts: Sequence[str], length: int | None = None) -> list[list[int]]:
         """Token ids of each text, cut to ``length``."""
-        batch = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
-        return [encoding.ids[:length] for encoding in batch]
+        return [row.tolist() for row in self.rows(texts, length)]
+
+    def rows(
+        self, texts: Iterable[str], length: int | None = None
+    ) -> Iterator[npt.NDArray[np.int32]]:
+        """The same as arrays, one by one; memory stays small however many texts there are."""
+        if self._fast is not None:
+            yield from (self._fast.encode(text, length) for text in texts)
+            return
+        for chunk in _chunks(texts):
+            for encoding in self._inner.encode_batch_fast(chunk, add_special_tokens=False):
+                yield np.array(encoding.ids[:length], dtype=np.int32)
+
+    def ragged(self, texts: Iterable[str], length: int | None = None) -> Ragged:
+        """The same, together in memory."""
+        return Ragged.of(self.rows(texts, length))
 
     def decode(self, ids: Sequence[int]) -> str:
-        return str(self._inner.decode(list(ids), skip_special_tokens=True))
+        """The text of these ids; specials are left out."""
+        return str(self._inner.decode([int(i) for i in ids], skip_special_tokens=True))
 
     def save(self, path: Path) -> None:
-        self._inner.save(str(path))
+        path.write_text(self._inner.to_str(pretty=True), encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        return cls(tokenizers.Tokenizer.from_file(str(path)))
+        """A ``tokenizer.json``, ours or another's.
+
+        Raises:
+            SubquadError: it is missing or not one.
+        """
+        try:
+            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except OSError as e:
+            raise SubquadError(f"{path}: {e.strerror or e}") from None
+        except Exception as e:  # the library raises plain Exception
+            raise SubquadError(f"{path} is not a tokenizer.json: {e}") from None
+        return cls(inner)
 
 
-def _untrained(kind: str, size: int) -> tuple[tokenizers.Tokenizer, trainers.Trainer]:
-    if kind == "words":
-        inner = tokenizers.Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-        inner.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
-        inner.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=False)]
-        )
-        trainer: trainers.Trainer = trainers.WordLevelTrainer(
-            vocab_size=size, min_frequency=2, special_tokens=[PAD, UNKNOWN], show_progress=False
-        )
-        return inner, trainer
-    inner = tokenizers.Tokenizer(models.BPE())
+def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
+    size = 0
+    for text in texts:
+        chunk.append(text)
+        size += len(text)
+        if size >= CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _byte_level(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
+    return inner
+
+
+def _bpe(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+    inner = _byte_level(tokenizers.Tokenizer(models.BPE()))
     trainer = trainers.BpeTrainer(
-        vocab_size=size if kind == "bpe" else 0,
-        special_tokens=[PAD],
+        vocab_size=size,
+        min_frequency=2,
+        special_tokens=[PAD, SEPARATOR],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    return inner, trainer
+    inner.train_from_iterator(texts, trainer)
+    return inner
+
+
+def _unigram(texts: Iterable[str], size: int) -> tokenizers.Tokenizer:
+    inner = _byte_level(tokenizers.Tokenizer(models.Unigram()))
+    trainer = trainers.UnigramTrainer(
+        vocab_size=size,
+        special_tokens=[PAD, SEPARATOR],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    inner.model = _settled(inner)
+    return inner
+
+
+def _settled(inner: tokenizers.Tokenizer) -> models.Unigram:
+    """The trained model without what changes from one training to the next, so that the same texts
+    give the same tokenizer: parallel sums differ in their last digits, and bytes that never occur
+    are ranked by chance, 0.0001 apart. Scores are rounded to 1/8192, which decimals hold exactly.
+    """
+    vocabulary = json.loads(inner.to_str())["model"]["vocab"]
+    if any(score is None for _, score in vocabulary):
+        raise SubquadError("there is no text to learn a vocabulary from")
+    specials = [(token, score) for token, score in vocabulary if token in (PAD, SEPARATOR)]
+    lowest = min(score for _, score in vocabulary)
+    learned = [
+        (token, round((lowest if len(token) == 1 and s < lowest + 0.03 else s) * 8192) / 8192)
+        for token, s in vocabulary[len(specials) :]
+    ]
+    return models.Unigram(specials + sorted(learned, key=lambda piece: (-piece[1], piece[0])))

@@ -6,7 +6,7 @@ nothing is copied. With fewer rows times heads than threads, time is split among
 inputs give the same bits for the same number of threads.
 """
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from subquad.kernels.loading import CORE, REASON
 from subquad.shapes import Heads, Mask, Values
 
 
+@runtime_checkable
 class SumsLike(Protocol):
     """S ``[b, h, k, m]`` and Z ``[b, h, k]`` of Eq. (10) and (11) of Katharopoulos et al. 2020."""
 

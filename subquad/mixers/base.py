@@ -15,14 +15,18 @@ one pass = any split = token by token; fresh = reused; saved and loaded = kept.
 """
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Self, final
+from typing import ClassVar, ParamSpec, Self, TypeVar, final
 
 import torch
 from torch import Tensor, nn
 
 from subquad.shapes import Mask, Sequence
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,8 +96,25 @@ class CausalMixer(Mixer):
 
 
 def zero_padding(y: Sequence, mask: Mask | None) -> Sequence:
-    """Zeros at masked positions (also where ``y`` holds NaN or infinity)."""
+    """Zeros at masked positions (also where ``y`` holds NaN or infinity). On the way in it keeps
+    padding from spoiling gradients: a weight of zero does not silence a NaN, 0 · NaN is NaN."""
     return y if mask is None else y.masked_fill(~mask.unsqueeze(-1), 0)
+
+
+def at_own_precision(form: Callable[P, R]) -> Callable[P, R]:
+    """Compute ``form`` in the dtypes it is written in. Autocast would take the products of its
+    fp32 sums to half precision."""
+
+    @functools.wraps(form)
+    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
+        found = (a for a in (*args, *kwargs.values()) if isinstance(a, Tensor))
+        device = next(found).device.type
+        if not torch.is_autocast_enabled(device):
+            return form(*args, **kwargs)
+        with torch.autocast(device, enabled=False):
+            return form(*args, **kwargs)
+
+    return wide
 
 
 def head_width(d: int, heads: int) -> int:

@@ -25,10 +25,11 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, head_width, zero_padding
+from subquad.mixers.base import Mixer, at_own_precision, head_width, zero_padding
 from subquad.shapes import Mask, Sequence
 
 
+@at_own_precision
 def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b 1 d"]:
     """Softmax-weighted sum over the real tokens, a weight per head; zeros for an empty row."""
     wide = torch.promote_types(x.dtype, torch.float32)
@@ -70,13 +71,12 @@ def softmax_over_time(scores: Float[Tensor, "b t h"], mask: Mask | None) -> Floa
     return scores.to(wide).masked_fill(hidden, lowest).softmax(dim=1).masked_fill(hidden, 0)
 
 
+@at_own_precision
 def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, "b 1 d"]:
     """Σ_i weights_i x_i, each head's weight for its own features: one matrix product of all heads
-    with all features, of which the block diagonal is kept. It costs h times the multiplications,
-    and neither a transposed nor a wide copy of ``x``. Under autocast it is a half-precision
-    product, as every other."""
-    if not torch.is_autocast_enabled(x.device.type):
-        x = x.to(weights.dtype)
+    with all features, of which the block diagonal is kept. It costs h times the multiplications
+    of a small product, and no transposed copy of ``x``."""
+    x = x.to(weights.dtype)
     h = weights.shape[-1]
     blocks = rearrange(weights.mT @ x, "b h (g k) -> b h g k", g=h)
     return rearrange(blocks.diagonal(dim1=1, dim2=2), "b k h -> b 1 (h k)")
@@ -118,7 +118,7 @@ class Fastformer(Mixer):
         self.transform = nn.Linear(d, d)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k = self.qk(x).chunk(2, dim=-1)
+        q, k = self.qk(zero_padding(x, mask)).chunk(2, dim=-1)
         w = self.transform
         y = fused(q, k, self.score_q.weight, self.score_k.weight, w.weight, mask)
         return zero_padding(y + w.bias.to(y.dtype) + q, mask)  # Eq. (7)

@@ -22,10 +22,10 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from subquad.mixers.base import Mixer
+from subquad.mixers.base import Mixer, at_own_precision
 from subquad.shapes import Mask, Sequence
 
 #: Up to this many tokens a product with DFT matrices beats transforming group by group.
@@ -38,6 +38,7 @@ def _angles(n: Int[Tensor, "*b"], index: Int[Tensor, "*b t"], dtype: torch.dtype
     return jk.to(dtype) * (2 * math.pi / n.clamp(min=1).to(dtype))[..., None, None]
 
 
+@at_own_precision
 def definition(x: Sequence, mask: Mask | None = None) -> Sequence:
     """Eq. (3) as four real matrix products, each row at its own length."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
@@ -54,9 +55,12 @@ def definition(x: Sequence, mask: Mask | None = None) -> Sequence:
 HALF_FROM = 16384
 
 
+@at_own_precision
 def full(x: Sequence) -> Sequence:
     """Eq. (3) over rows without padding, by the fast transform that is fastest at this shape."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    if wide.numel() == 0:
+        return wide  # torch refuses to transform nothing
     return half_spectrum(wide) if x.shape[1] >= HALF_FROM else whole_spectrum(wide)
 
 
@@ -74,13 +78,14 @@ def half_spectrum(x: Sequence) -> Sequence:
     return torch.cat([left, right], dim=2)
 
 
-def _mirrored(even: Sequence, odd: Sequence, d: int) -> Sequence:
+def _mirrored(even: Float[Tensor, "b t half"], odd: Float[Tensor, "b t half"], d: int) -> Sequence:
     """All ``d`` columns from the half spectrum's cosine part and sine part: columns j and d-j
     differ in the sign of the sine part only."""
     right = (even - odd)[..., 1 : (d + 1) // 2].flip(-1)
     return torch.cat([even + odd, right], dim=-1)
 
 
+@at_own_precision
 def by_products(x: Sequence, mask: Mask) -> Sequence:
     """Own-length transform: fast over hidden, DFT matrices over time. Best for short rows."""
     wide = x.to(torch.promote_types(x.dtype, torch.float32)).masked_fill(~mask.unsqueeze(-1), 0)
@@ -138,7 +143,11 @@ class FNet(Mixer):
             if x.shape[1] != self.fixed_length:
                 raise ValueError(f"fnet is fixed to length {self.fixed_length}, found {x.shape[1]}")
             return full(x).to(x.dtype)
-        if mask is None or bool(mask.all()):
+        if mask is None:
+            return full(x).to(x.dtype)
+        if torch.compiler.is_exporting():  # a graph cannot choose by what the mask holds
+            return by_products(x, mask).to(x.dtype)
+        if bool(mask.all()):
             return full(x).to(x.dtype)
         form = by_products if x.shape[1] <= PRODUCT_MAX else by_groups
         return form(x, mask).to(x.dtype)

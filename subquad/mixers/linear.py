@@ -16,11 +16,10 @@ There is no 1/√k scale (the paper has none) and no epsilon in the divisor: φ 
 is zero only where nothing has been seen, and there the result is zero by definition.
 
 The causal forms below are one function written in several ways; they share one signature. The
-``native`` form is the C++ core (``subquad.kernels``), fused to one pass over memory.
+``native`` form (``linear_native``) is the C++ core, fused to one pass over memory.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -28,19 +27,12 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
-from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map, relu
-from subquad.mixers.linear_parts import decay_products, decays, divide, features
+from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
+from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map
+from subquad.mixers.linear_native import core_serves, native, native_bidirectional
+from subquad.mixers.linear_parts import LinearState, decay_products, decays, divide, features
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
-
-
-@dataclass(frozen=True)
-class LinearState(State):
-    """S and Z of Eq. (10) and (11), fp32 (fp64 stays): a fixed size, whatever has been read."""
-
-    s: Float[Tensor, "b h k m"]
-    z: Float[Tensor, "b h k"]
 
 
 class CausalForm(Protocol):
@@ -71,6 +63,7 @@ def empty_state(phi_k: Heads, v: Values) -> LinearState:
     return LinearState(s=v.new_zeros(b, h, k, v.shape[-1]), z=v.new_zeros(b, h, k))
 
 
+@at_own_precision
 def bidirectional(
     q: Heads, k: Heads, v: Values, *, phi: FeatureMap = elu_plus_one, mask: Mask | None = None
 ) -> Values:
@@ -82,6 +75,7 @@ def bidirectional(
     return out.to(v.dtype)
 
 
+@at_own_precision
 def quadratic(
     q: Heads,
     k: Heads,
@@ -112,6 +106,7 @@ def quadratic(
     return out.to(v.dtype), end
 
 
+@at_own_precision
 def recurrent(
     q: Heads,
     k: Heads,
@@ -144,6 +139,7 @@ def recurrent(
 CHUNK = 64
 
 
+@at_own_precision
 def chunked(
     q: Heads,
     k: Heads,
@@ -185,7 +181,8 @@ def chunked(
     numerator = sim @ wide_v + left_q @ s_all[:, :, :-1]
     denominator = sim.sum(-1, keepdim=True) + left_q @ z_all[:, :, :-1].unsqueeze(-1)
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
-    return out.to(v.dtype), LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
+    end = LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
+    return out.to(v.dtype), end.clone()  # a view would keep the ends of all chunks alive
 
 
 def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None) -> Tensor:
@@ -197,58 +194,6 @@ def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None)
         factor = gamma[:, :, i].reshape(*gamma.shape[:2], *[1] * (start.dim() - 2))
         sums.append(factor * sums[-1] + parts[:, :, i])
     return torch.stack(sums, dim=2)
-
-
-def native(
-    q: Heads,
-    k: Heads,
-    v: Values,
-    *,
-    phi: FeatureMap = elu_plus_one,
-    mask: Mask | None = None,
-    state: LinearState | None = None,
-    decay: Tensor | None = None,
-) -> tuple[Values, LinearState]:
-    """The C++ core: one pass, forward and backward, nothing stored but the inputs. CPU only.
-
-    Raises:
-        RuntimeError: the core is not in use; ``subquad.kernels.status()`` says why.
-    """
-    from subquad.kernels import causal_linear_attention
-
-    q, k, name = _for_core(q, k, phi)
-    out, (s, z) = causal_linear_attention(
-        q, k, v, feature_map=name, mask=mask, state=state, decay=decay
-    )
-    return out, LinearState(s=s, z=z)
-
-
-def native_bidirectional(
-    q: Heads, k: Heads, v: Values, *, phi: FeatureMap = elu_plus_one, mask: Mask | None = None
-) -> Values:
-    """Eq. (5) by the C++ core. CPU only; raises as ``native`` does."""
-    from subquad.kernels import linear_attention
-
-    q, k, name = _for_core(q, k, phi)
-    return linear_attention(q, k, v, feature_map=name, mask=mask)
-
-
-#: Maps that the core applies itself; any other is applied here, and it gets the features.
-CORE_MAPS: dict[FeatureMap, str] = {elu_plus_one: "elu+1", relu: "relu"}
-
-
-def _for_core(q: Heads, k: Heads, phi: FeatureMap) -> tuple[Heads, Heads, str]:
-    if phi in CORE_MAPS:
-        return q, k, CORE_MAPS[phi]
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return phi(q.to(wide)), phi(k.to(wide)), "identity"
-
-
-def core_serves(x: Tensor) -> bool:
-    """Whether the C++ core is in use and takes this tensor: it is on the CPU."""
-    from subquad.kernels import status
-
-    return x.device.type == "cpu" and status().native
 
 
 CAUSAL_FORMS: dict[str, CausalForm] = {
@@ -288,7 +233,7 @@ class LinearAttention(Mixer):
         self.projections = Projections(d, heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         name = self.form
         if name == "auto":
             name = "native" if core_serves(q) else "sums"
@@ -318,7 +263,7 @@ class CausalLinearAttention(CausalMixer):
     ) -> tuple[Sequence, LinearState]:
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         name = self.form
         if name == "auto":
             torch_form = "recurrent" if x.shape[1] == 1 else "chunked"

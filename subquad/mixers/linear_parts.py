@@ -1,11 +1,22 @@
-"""What the pure-torch forms of ``linear`` share: features, decays, and the division."""
+"""What the forms of ``linear`` share: the state, features, decays, and the division."""
+
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from subquad.mixers.base import State
 from subquad.mixers.feature_maps import FeatureMap
 from subquad.shapes import Heads, Mask, Values
+
+
+@dataclass(frozen=True)
+class LinearState(State):
+    """S and Z of Eq. (10) and (11), fp32 (fp64 stays): a fixed size, whatever has been read."""
+
+    s: Float[Tensor, "b h k m"]
+    z: Float[Tensor, "b h k"]
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:

@@ -10,15 +10,20 @@ scaled_dot_product_attention.
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
+from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
+
+#: Queries, of which there may be fewer than keys, and what each of them reads.
+Queries: TypeAlias = Float[Tensor, "b h q k"]
+Read: TypeAlias = Float[Tensor, "b h q m"]
 
 
 @dataclass(frozen=True)
@@ -30,9 +35,10 @@ class KVCache(State):
     real: Bool[Tensor, "b t"]
 
 
+@at_own_precision
 def definition(
-    q: Heads, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None
-) -> Values:
+    q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None
+) -> Read:
     """Softmax in fp32 (fp64 stays) over the allowed keys; a query that may read none gets zeros."""
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
@@ -45,7 +51,7 @@ def definition(
     return (weights @ v.to(wide)).to(v.dtype)  # Eq. (2)
 
 
-def fused(q: Heads, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None) -> Values:
+def fused(q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None) -> Read:
     """The same through torch's fused kernel."""
     mask = None if allowed is None else allowed.unsqueeze(1)
     y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
@@ -62,7 +68,7 @@ class SoftmaxAttention(Mixer):
         self.projections = Projections(d, heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         allowed = None if mask is None else mask.unsqueeze(1).expand(-1, x.shape[1], -1)
         return zero_padding(self.projections.merge(fused(q, k, v, allowed)), mask)
 
@@ -79,7 +85,7 @@ class CausalSoftmaxAttention(CausalMixer):
     ) -> tuple[Sequence, KVCache]:
         if state is not None and not isinstance(state, KVCache):
             raise TypeError(f"softmax attention continues a KVCache, not {type(state).__name__}")
-        q, k, v = self.projections.split(x)
+        q, k, v = self.projections.split(zero_padding(x, mask))
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
         if state is None and mask is None:
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)

@@ -47,6 +47,8 @@ class Task(ABC):
     score: ClassVar[Score]
     config: Config
     """The run's configuration, with what the data decided filled in."""
+    notes: Sequence[str] = ()
+    """What a person should know about the data: what was detected, skipped, cut or repeated."""
 
     @classmethod
     @abstractmethod
@@ -55,8 +57,11 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def fit(cls, config: Config) -> tuple[Self, Examples, Examples]:
-        """Read ``config.data``; return the task, the training and the held-out examples."""
+    def fit(cls, config: Config, store: Path) -> tuple[Self, Examples, Examples]:
+        """Read ``config.data``; return the task, the training and the held-out examples.
+
+        Texts are tokenised once into the directory ``store`` and read from there.
+        """
 
     @abstractmethod
     def save(self, run: Path) -> None:
@@ -68,8 +73,8 @@ class Task(ABC):
         """What ``save`` wrote."""
 
     @abstractmethod
-    def examples(self, path: str) -> Examples:
-        """Encode another file, as training's was, for evaluation."""
+    def examples(self, path: str, store: Path) -> Examples:
+        """Encode another file, as training's was, for evaluation, in the directory ``store``."""
 
     @abstractmethod
     def model(self) -> nn.Module:

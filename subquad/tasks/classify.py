@@ -1,27 +1,44 @@
 """Classification of texts, and of the built-in digits read as 64 pixels in a row."""
 
+from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
 from subquad.data import digits
 from subquad.data.batches import Batch, Examples, collate
 from subquad.data.labels import Labels
-from subquad.data.ragged import Ragged
-from subquad.data.source import ReadOptions, Record, open_source
-from subquad.data.splits import split
+from subquad.data.source import Source, open_source
+from subquad.data.splits import count_duplicates, split
+from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
+from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
-from subquad.tasks.metrics import classification
+from subquad.tasks.metrics import classification, confusion
+from subquad.tasks.texts import (
+    LABELS,
+    TOKENIZER,
+    chosen_texts,
+    notes,
+    open_training,
+    tokenizer_for,
+)
 
-TOKENIZER, LABELS = "tokenizer.json", "labels.json"
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts with the number of each one's class."""
+
+    texts: Sequence[str]
+    labels: npt.NDArray[np.int64]
 
 
 class Classify(Task):
@@ -35,6 +52,7 @@ class Classify(Task):
         self.config = config
         self.labels = labels
         self.tokenizer = tokenizer
+        self.weights: torch.Tensor | None = None
 
     @classmethod
     def defaults(cls) -> Config:
@@ -46,21 +64,33 @@ class Classify(Task):
         )
 
     @classmethod
-    def fit(cls, config: Config) -> tuple["Classify", Examples, Examples]:
+    def fit(cls, config: Config, store: Path) -> tuple["Classify", Examples, Examples]:
         if config.data.path == digits.NAME:
             return cls._fit_digits(config)
-        records = _labelled(config.data, config.data.path)
-        labels = Labels.of((label for _, label in records), config.data.path)
-        y = np.array([labels.index(label, config.data.path) for _, label in records])
-        train, held = split(
-            len(records), config.data.validation, seed=config.training.seed, labels=y
-        )
-        tokenizer = Tokenizer.train(
-            config.data.tokenizer, (records[i][0] for i in train), config.data.vocabulary
-        )
+        data = config.data
+        source = open_training(data, labelled=True)
+        labels, y = _labels(source)
+        train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
+        tokenizer = tokenizer_for(data, chosen_texts(source, train))
         task = cls(config, labels, tokenizer)
-        examples = Examples(task._encode([text for text, _ in records]), y)
-        return task, examples.select(train), examples.select(held)
+        stored = tokenised(source, tokenizer, store, length=data.length, labels=labels)
+        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        task.notes = [
+            *notes(source, stored.examples, data.length),
+            *filter(None, [labels.rare(y, data.path), _repeated(source, train, held)]),
+        ]
+        if config.training.class_weights:
+            task.weights = torch.from_numpy(labels.weights(y[train]))
+        return task, training, held_out
+
+    @classmethod
+    def texts(cls, config: Config) -> tuple[Texts, Texts]:
+        """The training texts and the held-out ones, in memory: the rows that ``fit`` encodes."""
+        source = open_training(config.data, labelled=True)
+        _, y = _labels(source)
+        rows = split(len(y), config.data.validation, seed=config.training.seed, labels=y)
+        train, held = (Texts(list(chosen_texts(source, part)), y[part]) for part in rows)
+        return train, held
 
     @classmethod
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
@@ -84,18 +114,22 @@ class Classify(Task):
             tokenizer = Tokenizer.load(run / TOKENIZER)
         return cls(config, Labels.load(run / LABELS), tokenizer)
 
-    def examples(self, path: str) -> Examples:
+    def examples(self, path: str, store: Path) -> Examples:
         if self.tokenizer is None:
+            if path != digits.NAME:
+                raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
             return self._fit_digits(self.config)[2]
-        records = _labelled(self.config.data, path)
-        y = [
-            self.labels.index(label, f"{path}, row {i}") for i, (_, label) in enumerate(records, 1)
-        ]
-        return Examples(self._encode([text for text, _ in records]), np.array(y, dtype=np.int64))
+        source = open_source(path, self.config.data.reading(), labelled=True)
+        length = self.config.data.length
+        stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        return stored.examples
 
-    def _encode(self, texts: Sequence[str]) -> Ragged:
-        assert self.tokenizer is not None
-        return Ragged.of(self.tokenizer.encode(texts, self.config.data.length))
+    def labelled(self, path: str) -> Texts:
+        """The texts of another file and their classes, which training must have seen."""
+        source = open_source(path, self.config.data.reading(), labelled=True)
+        records = list(source.records())
+        pairs = ((record.row, str(record.label)) for record in records)
+        return Texts([record.text for record in records], self.labels.indices(pairs, path))
 
     def model(self) -> Classifier:
         return Classifier(
@@ -108,24 +142,31 @@ class Classify(Task):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         assert batch.labels is not None
         logits = model(batch.tokens, batch.mask)
-        total = nn.functional.cross_entropy(logits.float(), batch.labels, reduction="sum")
+        weights = None if self.weights is None else self.weights.to(logits.device)
+        total = nn.functional.cross_entropy(
+            logits.float(), batch.labels, weight=weights, reduction="sum"
+        )
         return Loss(total, len(batch.labels))
 
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        truth, guess, total = [], [], 0.0
+        table = np.zeros((len(self.labels), len(self.labels)), dtype=np.int64)
+        total = 0.0
         for batch in batches:
             assert batch.labels is not None
             logits = model(batch.tokens, batch.mask).float()
             total += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
-            truth.append(batch.labels)
-            guess.append(logits.argmax(-1))
-        metrics = classification(torch.cat(truth).numpy(), torch.cat(guess).numpy(), self.labels)
-        return metrics | {"loss": total / len(examples)}
+            guess = logits.argmax(-1).cpu().numpy()
+            table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
+        return classification(table, self.labels) | {"loss": total / len(examples)}
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        batch = collate(Examples(self._encode(inputs)), np.arange(len(inputs)))
+        if self.tokenizer is None:
+            raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
+        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
+        batch = collate(Examples(tokens), np.arange(len(inputs)))
+        batch = batch.to(next(model.parameters()).device)
         chances = model(batch.tokens, batch.mask).float().softmax(-1)
         return [
             {
@@ -136,11 +177,18 @@ class Classify(Task):
         ]
 
 
-def _labelled(data: DataConfig, path: str) -> list[tuple[str, str]]:
-    source = open_source(path, ReadOptions(text=data.text, label=data.label), labelled=True)
-    return [(record.text, _label(record, path)) for record in source.records()]
+def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:
+    """The classes of a source, and that of each record."""
+    codes: dict[str, int] = {}
+    coded = array("q")
+    for record in source.records():
+        assert record.label is not None
+        coded.append(codes.setdefault(record.label, len(codes)))
+    labels = Labels.of(codes, str(source.path))
+    order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
+    return labels, order[np.frombuffer(coded, dtype=np.int64)]
 
 
-def _label(record: Record, path: str) -> str:
-    assert record.label is not None, f"{path}, row {record.row}"
-    return record.label
+def _repeated(source: Source, train: npt.NDArray[np.int64], held: npt.NDArray[np.int64]) -> str:
+    count = count_duplicates(chosen_texts(source, train), chosen_texts(source, held))
+    return f"{count} of {len(held)} held-out texts also occur in training" if count else ""

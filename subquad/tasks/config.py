@@ -5,8 +5,9 @@ import dataclasses
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
+from subquad.data.source import ReadOptions
 from subquad.errors import SubquadError
 from subquad.models import ModelConfig
 from subquad.models.precision import Precision
@@ -23,13 +24,33 @@ class DataConfig:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    format: str | None = None
+    """csv, tsv, jsonl, parquet, text (a text per file) or lines; None = by the file's name."""
+    encoding: str = "utf-8"
+    """Encoding of the characters."""
+    on_bad_row: Literal["stop", "skip"] = "stop"
+    """Stop at the first row that cannot be used, or skip such rows, counting and listing them."""
+    header: bool = True
+    """The first line of a CSV or TSV names the columns."""
     tokenizer: str = "words"
+    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json."""
     vocabulary: int = 30_000
     """Most tokens that a tokenizer may learn."""
     length: int = 256
     """Longest row in tokens; longer texts are cut (and counted)."""
     validation: float = 0.1
-    """Part of the rows held out from training to choose the best weights."""
+    """Part held out from training to choose the best weights."""
+
+    def reading(self) -> ReadOptions:
+        """How files are read, training's and all later ones."""
+        return ReadOptions(
+            text=self.text,
+            label=self.label,
+            format=self.format,
+            encoding=self.encoding,
+            on_bad_row=self.on_bad_row,
+            header=self.header,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +74,8 @@ class TrainConfig:
     """bf16 = autocast; auto = bf16 where the processor has it."""
     evaluations: int = 10
     """How often the held-out rows are scored during a run."""
+    class_weights: bool = False
+    """Classification: every class counts the same in the loss, however rare."""
     patience: int | None = None
     """Stop after so many evaluations without improvement; None = use the whole budget."""
     save_every: int | None = None

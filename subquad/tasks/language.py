@@ -1,28 +1,27 @@
 """Causal text: the next byte or token, given all before it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from torch import nn
 
 from subquad.data.batches import Examples
-from subquad.data.ragged import Ragged
-from subquad.data.source import ReadOptions, open_source
-from subquad.data.splits import split
+from subquad.data.ragged import Windows
+from subquad.data.source import Source, open_source
+from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
-from subquad.tasks.classify import TOKENIZER
 from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.texts import TOKENIZER, notes, open_training, tokenizer_for
 
 
 class Language(CausalTask):
     """All texts in one stream, a start token before each, cut into windows of ``length`` tokens.
 
-    The start token is predicted too: it ends a text.
+    The start token is predicted too: it ends a text. Held out is the end of the stream.
     """
 
     name: ClassVar[str] = "language"
@@ -30,8 +29,9 @@ class Language(CausalTask):
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.config = config
         self.tokenizer = tokenizer
+        separator = tokenizer.separator
         #: Stands before every text.
-        self.start = len(tokenizer)
+        self.start = len(tokenizer) if separator is None else separator
 
     @classmethod
     def defaults(cls) -> Config:
@@ -43,11 +43,23 @@ class Language(CausalTask):
         )
 
     @classmethod
-    def fit(cls, config: Config) -> tuple["Language", Examples, Examples]:
-        texts, held_out = _parts(_texts(config.data, config.data.path), config)
-        tokenizer = Tokenizer.train(config.data.tokenizer, texts, config.data.vocabulary)
+    def fit(cls, config: Config, store: Path) -> tuple["Language", Examples, Examples]:
+        data = config.data
+        source = open_training(data, labelled=False)
+        characters = sum(len(record.text) for record in source.pieces())
+        cut = round(characters * (1 - data.validation))
+        if cut < 2:
+            raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
+        tokenizer = tokenizer_for(data, _before(source, cut))
         task = cls(config, tokenizer)
-        return task, task._windows(texts), task._windows(held_out)
+        stored = tokenised(source, tokenizer, store, start=task.start)
+        stream = stored.examples.tokens.values
+        here = min(_tokens(source, tokenizer, cut), len(stream) - 1)
+        task.notes = notes(source, stored.examples, None)
+        size = _bytes(source) - sum(len(text.encode()) for text in _before(source, cut))
+        # The held-out part begins with the last training token, which is read, not predicted.
+        held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
+        return task, task._windows(stream[:here], None), held_out
 
     def save(self, run: Path) -> None:
         self.tokenizer.save(run / TOKENIZER)
@@ -56,41 +68,46 @@ class Language(CausalTask):
     def load(cls, run: Path, config: Config) -> "Language":
         return cls(config, Tokenizer.load(run / TOKENIZER))
 
-    def examples(self, path: str) -> Examples:
-        return self._windows(_texts(self.config.data, path))
+    def examples(self, path: str, store: Path) -> Examples:
+        source = open_source(path, self.config.data.reading(), labelled=False)
+        stored = tokenised(source, self.tokenizer, store, start=self.start)
+        return self._windows(stored.examples.tokens.values, _bytes(source))
 
-    def _windows(self, texts: Sequence[str]) -> Examples:
-        start = np.array([self.start], dtype=np.int32)
-        rows = (np.asarray(ids, dtype=np.int32) for ids in self.tokenizer.encode(texts))
-        stream = np.concatenate([part for row in rows for part in (start, row)] or [start])
-        size = sum(len(text.encode()) for text in texts)
-        return Examples(Ragged.windows(stream, self.config.data.length), bytes=size)
+    def _windows(self, stream: Any, size: int | None) -> Examples:
+        return Examples(Windows.over(stream, self.config.data.length), bytes=size)
 
     def model(self) -> nn.Module:
-        known = self.start + 1
+        known = max(len(self.tokenizer), self.start + 1)
         length = self.config.data.length
         return CausalModel(self.config.model, inputs=known, outputs=known, length=length)
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
-        assert examples.bytes, "text has bytes"
-        return {
-            "bits_per_byte": bits / examples.bytes,
-            "bits_per_token": bits / count,
-            "perplexity_per_token": 2 ** (bits / count),
-        }
+        measured = {"bits_per_token": bits / count, "perplexity_per_token": 2 ** (bits / count)}
+        return (
+            measured if not examples.bytes else {"bits_per_byte": bits / examples.bytes} | measured
+        )
 
 
-def _texts(data: DataConfig, path: str) -> list[str]:
-    source = open_source(path, ReadOptions(text=data.text), labelled=False)
-    return [record.text for record in source.records()]
+def _before(source: Source, cut: int) -> Iterator[str]:
+    """The texts of a source up to a character."""
+    for record in source.pieces():
+        if cut <= 0:
+            return
+        yield record.text[:cut]
+        cut -= len(record.text)
 
 
-def _parts(texts: list[str], config: Config) -> tuple[list[str], list[str]]:
-    """Held out: some of many texts; of a single one, its end."""
-    if len(texts) > 1:
-        train, held = split(len(texts), config.data.validation, seed=config.training.seed)
-        return [texts[i] for i in train], [texts[i] for i in held]
-    cut = round(len(texts[0]) * (1 - config.data.validation))
-    if cut < 1:
-        raise SubquadError(f"{config.data.path} is too short to learn from")
-    return [texts[0][:cut]], [texts[0][cut:]] if cut < len(texts[0]) else []
+def _tokens(source: Source, tokenizer: Tokenizer, cut: int) -> int:
+    """Tokens of the stream before a character, start tokens included."""
+    starts, seen, begins = 0, 0, True
+    for record in source.pieces():
+        if seen >= cut:
+            break
+        starts += begins
+        begins = not record.more
+        seen += len(record.text)
+    return starts + sum(len(row) for row in tokenizer.rows(_before(source, cut)))
+
+
+def _bytes(source: Source) -> int:
+    return sum(len(record.text.encode()) for record in source.pieces())

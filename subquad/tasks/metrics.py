@@ -15,13 +15,14 @@ def confusion(truth: Classes, guess: Classes, classes: int) -> npt.NDArray[np.in
     return np.bincount(truth * classes + guess, minlength=classes**2).reshape(classes, classes)
 
 
-def classification(truth: Classes, guess: Classes, labels: Labels) -> dict[str, Any]:
-    """Accuracy, macro-F1, the majority floor, per-class scores and the confusion matrix.
+def classification(table: npt.NDArray[np.int64], labels: Labels) -> dict[str, Any]:
+    """Accuracy, macro-F1, the majority floor, per-class scores and the confusion matrix, from the
+    counts ``table`` ``[truth, guess]``.
 
     A class that never occurs and is never guessed has F1 0, as in scikit-learn's
     ``zero_division=0``; macro-F1 is the mean over the classes that occur in either.
     """
-    table = confusion(truth, guess, len(labels))
+    n = int(table.sum())
     right, true, guessed = np.diag(table), table.sum(1), table.sum(0)
     precision = right / np.maximum(guessed, 1)
     recall = right / np.maximum(true, 1)
@@ -37,10 +38,10 @@ def classification(truth: Classes, guess: Classes, labels: Labels) -> dict[str, 
         for c, name in enumerate(labels.names)
     }
     return {
-        "examples": len(truth),
-        "accuracy": float(right.sum() / len(truth)),
+        "examples": n,
+        "accuracy": float(right.sum() / n),
         "macro_f1": float(f1[present].mean()),
-        "majority": float(true.max() / len(truth)),
+        "majority": float(true.max() / n),
         "classes": per_class,
         "confusion": table.tolist(),
     }

@@ -38,11 +38,11 @@ class Pixels(CausalTask):
         )
 
     @classmethod
-    def fit(cls, config: Config) -> tuple["Pixels", Examples, Examples]:
+    def fit(cls, config: Config, store: Path) -> tuple["Pixels", Examples, Examples]:
         if config.data.path != digits.NAME:
             raise UsageError(f"pixels learns from {digits.NAME!r}, not from {config.data.path!r}")
         task = cls(config)
-        examples = task.examples(config.data.path)
+        examples = task.examples(config.data.path, store)
         train, held = split(
             len(examples), config.data.validation, seed=0, labels=digits.load().labels
         )
@@ -55,7 +55,7 @@ class Pixels(CausalTask):
     def load(cls, run: Path, config: Config) -> "Pixels":  # noqa: ARG003
         return cls(config)
 
-    def examples(self, path: str) -> Examples:
+    def examples(self, path: str, store: Path) -> Examples:  # noqa: ARG002
         if path != digits.NAME:
             raise UsageError(f"pixels learns from {digits.NAME!r}, not from {path!r}")
         images = digits.load().tokens

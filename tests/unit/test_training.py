@@ -77,13 +77,12 @@ def test_resume_is_bit_exact(tmp_path, task, accumulate, precision):
 
 def test_resume_goes_on_mid_epoch_with_the_same_rows(tmp_path, monkeypatch):
     seen = []
-    original = collate
 
     def spy(examples, rows):
         seen.append(tuple(rows))
-        return original(examples, rows)
+        return collate(examples, rows)
 
-    monkeypatch.setattr("subquad.training.collate", spy)
+    monkeypatch.setattr("subquad.data.batches.collate", spy)
     config = tiny(save_every=1, evaluations=1)
     train(config, tmp_path / "whole")
     whole, seen = seen, []
@@ -148,11 +147,11 @@ def gradient(task, model, batches):
 
 
 @pytest.mark.parametrize("task", ["classify", "pixels"])
-def test_accumulation_is_weighted(task):
+def test_accumulation_is_weighted(task, tmp_path):
     """1×32 equals 4×8, also when the small batches hold different numbers of tokens."""
     config = tiny(task)
     config = replace(config, model=replace(config.model, dropout=0.0, token_dropout=0.0))
-    fitted, examples, _ = task_class(task).fit(config)
+    fitted, examples, _ = task_class(task).fit(config, tmp_path)
     model = fitted.model().double()
     rows = np.arange(32)
     whole = gradient(fitted, model, [collate(examples, rows)])
@@ -224,7 +223,7 @@ def test_best_weights_are_kept_not_the_last(tmp_path):
     run = train(tiny(steps=30, evaluations=10, lr=0.05), tmp_path / "run")
     lines = [m for m in checkpoint.read_metrics(run.path) if m["kind"] == "validation"]
     assert run.best()["accuracy"] == max(m["accuracy"] for m in lines)
-    fitted, _, held_out = Classify.fit(run.config)
+    fitted, _, held_out = Classify.fit(run.config, tmp_path / "store")
     del fitted
     from subquad.run import score
 
@@ -240,8 +239,8 @@ def test_learning_rate_rises_and_falls():
     assert learning_rate(t, 1.0) == 0
 
 
-def test_weight_decay_spares_embeddings_biases_and_norms():
-    fitted, _, _ = Classify.fit(tiny())
+def test_weight_decay_spares_embeddings_biases_and_norms(tmp_path):
+    fitted, _, _ = Classify.fit(tiny(), tmp_path)
     model = fitted.model()
     groups = optimiser(model, tiny().training).param_groups
     names = {id(p): n for n, p in model.named_parameters()}

@@ -1,0 +1,41 @@
+"""``subquad demo``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from subquad.cli.compare import progress_text, table
+from subquad.cli.console import bar, json_flag, result, say
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs/demo"),
+    show_default=True,
+    help="Where the report goes.",
+)
+@json_flag
+def command(out: Path, as_json: bool) -> None:
+    """Compare five mixers on digits, draw new digits, measure generation: one report."""
+    from subquad.lab.demo import demo
+
+    say("a few minutes on two cores; Ctrl-C stops it, and the same command continues it")
+    with bar("demo") as update:
+
+        def watch(line: dict[str, Any], spent: float) -> None:
+            update(spent, progress_text(line))
+
+        made = demo(out, watch=watch)
+    for row in table(made.comparison):
+        say(row)
+    say(made.comparison.verdict.headline)
+    say(
+        "\nnext, on a file of yours with a text and a label in each row:\n"
+        "  subquad train FILE.csv --task classify --mixer fastformer --out runs/mine\n"
+        "  subquad compare FILE.csv --task classify --out runs/report\n"
+    )
+    say("the report to look at:")
+    result(made.to_dict(), as_json=as_json, text=str(made.report))

@@ -1,0 +1,201 @@
+"""The drawings of a report. Each returns an ``<svg>`` element, or an empty string without data."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from subquad.lab.compare import Comparison
+from subquad.lab.measure import Measured
+from subquad.lab.svg import (
+    INK,
+    MUTED,
+    PAPER,
+    colour,
+    end_labels,
+    figure,
+    label_axes,
+    series,
+    to_svg,
+)
+from subquad.lab.verdict import Candidate, Figure
+
+
+def _scale(value: float, shown: Figure) -> float:
+    return value * 100 if shown.percent else value
+
+
+def _title(shown: Figure) -> str:
+    unit = ", %" if shown.percent else ""
+    better = "higher" if shown.higher_is_better else "lower"
+    return f"{shown.title}{unit} ({better} is better)"
+
+
+def quality_speed(comparison: Comparison) -> str:
+    """Each mixer where its quality and its step time put it; floors are lines across."""
+    shown = comparison.figure
+    rows = [c for c in comparison.candidates() if not c.floor]
+    lines = floors_in_view(comparison)
+    drawn, axes = figure(5.0, 3.5)
+    colours = series(comparison.mixers)
+    milliseconds = [1e3 * (c.seconds or 0) for c in rows]
+    for c, x in zip(rows, milliseconds, strict=True):
+        color = colour(colours[c.name])
+        values = [_scale(v, shown) for v in c.values]
+        axes.plot([x, x], [min(values), max(values)], color=color, linewidth=1.2, alpha=0.5)
+        axes.plot([x] * len(values), values, "o", color=color, markersize=3, alpha=0.5, mew=0)
+        axes.plot(x, _scale(c.mean, shown), "o", color=color, markersize=8, mec=PAPER, mew=1.2)
+    low, high = 0.0, max(milliseconds) * 1.32
+    axes.set_xlim(low, high)
+    for c in lines:
+        level = _scale(c.mean, shown)
+        axes.axhline(level, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        axes.annotate(
+            c.name,
+            (low, level),
+            xytext=(2, 3),
+            textcoords="offset points",
+            fontsize=8.5,
+            color=MUTED,
+        )
+    _pad(axes, [_scale(v, shown) for c in (*rows, *lines) for v in c.values])
+    ends = [
+        (c.name, x, _scale(c.mean, shown), colour(colours[c.name]))
+        for c, x in zip(rows, milliseconds, strict=True)
+    ]
+    label_axes(axes, "milliseconds per training step", _title(shown))
+    _point_labels(axes, ends)
+    words = "; ".join(
+        f"{c.name}: {shown.show(c.mean)} at {x:.1f} ms"
+        for c, x in zip(rows, milliseconds, strict=True)
+    )
+    return to_svg(drawn, "quality", f"{shown.title} against time per training step. {words}.")
+
+
+def _point_labels(axes: Any, ends: list[tuple[str, float, float, str]]) -> None:
+    """Labels beside points; those of points that are near each other are pushed apart."""
+    span = axes.get_xlim()[1] * 0.22
+    left = sorted(ends, key=lambda e: e[1])
+    while left:
+        near = [e for e in left if e[1] - left[0][1] < span]
+        end_labels(axes, near)
+        left = left[len(near) :]
+
+
+def floors_in_view(comparison: Comparison) -> list[Candidate]:
+    """The floors near enough to the mixers to be drawn without flattening them."""
+    rows = comparison.candidates()
+    values = [v for c in rows if not c.floor for v in c.values]
+    reach = max(1.5 * (max(values) - min(values)), 0.03 * abs(max(values)))
+    return [c for c in rows if c.floor and min(values) - reach <= c.mean <= max(values) + reach]
+
+
+def _pad(axes: Any, values: Sequence[float]) -> None:
+    low, high = min(values), max(values)
+    room = max(0.12 * (high - low), 0.002 * abs(high), 1e-6)
+    axes.set_ylim(low - room, high + room)
+
+
+def cost(measured: Measured, what: str) -> str:
+    """Time (``seconds``) or memory (``nbytes``) of a row against its length, both axes log."""
+    mixers = list(dict.fromkeys(p.mixer for p in measured.points))
+    if not mixers:
+        return ""
+    unit = 1e3 if what == "seconds" else 1 / 2**20
+    drawn, axes = figure(5.0, 3.7)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    colours, ends, words = series(mixers), [], []
+    for name in mixers:
+        points = measured.of(name)
+        x, y = [p.length for p in points], [getattr(p, what) * unit for p in points]
+        color = colour(colours[name])
+        if what == "seconds":
+            low, high = [p.fastest * unit for p in points], [p.slowest * unit for p in points]
+            axes.fill_between(x, low, high, color=color, alpha=0.13, linewidth=0)
+        axes.plot(x, y, color=color, linewidth=1.6, marker="o", markersize=3)
+        ends.append((name, x[-1], y[-1], color))
+        slope = measured.slope(name, what)
+        grows = "" if slope is None else f", growing with length to the power {slope:.2f}"
+        words.append(f"{name}: {y[-1]:.3g} at {x[-1]}{grows}")
+    lengths = sorted({p.length for p in measured.points})
+    _log_ticks(axes, lengths)
+    axes.set_xlim(lengths[0] * 0.9, lengths[-1] * (lengths[-1] / lengths[0]) ** 0.27)
+    label_axes(axes, "tokens in a row", f"{'milliseconds' if what == 'seconds' else 'MiB'} per row")
+    end_labels(axes, ends)
+    name = "Time" if what == "seconds" else "Peak memory"
+    return to_svg(drawn, what, f"{name} of one layer, forward and backward. {'; '.join(words)}.")
+
+
+def _log_ticks(axes: Any, lengths: Sequence[int]) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    step = 2 if len(lengths) > 5 else 1
+    axes.set_xticks(lengths[::step], [f"{t:,}" for t in lengths[::step]])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0,)))
+    low, high = axes.get_ylim()
+    if math.log10(high / low) < 2:
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def learning(comparison: Comparison) -> str:
+    """The held-out figure while training: the mean of the seeds, each seed as a thin line."""
+    shown = comparison.figure
+    key = shown.key if shown.key in comparison.runs[0].curve[-1] else "loss"
+    percent = shown.percent and key == shown.key
+    drawn, axes = figure(5.0, 3.5)
+    colours, ends, words, last = series(comparison.mixers), [], [], 0
+    for name in comparison.mixers:
+        color = colour(colours[name])
+        curves = [r.curve for r in comparison.of(name)]
+        for line in curves:
+            y = [p[key] * (100 if percent else 1) for p in line]
+            axes.plot([p["step"] for p in line], y, color=color, linewidth=0.6, alpha=0.35)
+        n = min(map(len, curves))
+        x = [sum(c[i]["step"] for c in curves) / len(curves) for i in range(n)]
+        mean = [sum(c[i][key] for c in curves) / len(curves) for i in range(n)]
+        mean = [m * (100 if percent else 1) for m in mean]
+        single = {"marker": "o", "markersize": 4} if n == 1 else {}
+        axes.plot(x, mean, color=color, linewidth=1.8, **single)
+        ends.append((name, x[-1], mean[-1], color))
+        words.append(f"{name} ends at {mean[-1]:.4g}")
+        last = max(last, *(int(p["step"]) for c in curves for p in c))
+    axes.set_xlim(0, last * 1.3)
+    axes.set_xticks([t for t in axes.get_xticks() if t <= last * 1.01])
+    label_axes(axes, "training steps", _title(shown) if key == shown.key else "loss")
+    end_labels(axes, ends)
+    return to_svg(drawn, "learning", f"Held-out {key} while training. {'; '.join(words)}.")
+
+
+def rates(rows: Sequence[tuple[str, int, float, float, float]], name: str, alt: str) -> str:
+    """Horizontal bars on a log axis: (label, series, median, slowest, fastest) images a second."""
+    drawn, axes = figure(5.0, 0.45 * len(rows) + 0.7)
+    axes.set_xscale("log")
+    axes.grid(visible=False)
+    low, high = min(r[3] for r in rows) / 2.5, max(r[4] for r in rows) * 3
+    axes.set_xlim(low, high)
+    for i, (label, number, value, slow, fast) in enumerate(rows):
+        y = len(rows) - i
+        axes.barh(y, value - low, left=low, height=0.42, color=colour(number), linewidth=0)
+        axes.plot([slow, fast], [y, y], color=INK, linewidth=1)
+        axes.annotate(
+            f"{value:,.3g}",
+            (max(fast, value), y),
+            xytext=(5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9.5,
+            color=INK,
+        )
+        axes.annotate(
+            label, (low, y), xytext=(0, 11), textcoords="offset points", fontsize=9, color=INK
+        )
+    axes.set_yticks([])
+    axes.set_ylim(0.6, len(rows) + 0.75)
+    from matplotlib.ticker import FuncFormatter
+
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.set_xlabel("images per second (log)", color=MUTED, fontsize=8.5, loc="right")
+    return to_svg(drawn, name, alt)

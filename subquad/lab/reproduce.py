@@ -1,0 +1,49 @@
+"""The command that makes a comparison again: its flags are the fields that differ from defaults."""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from subquad.tasks import Config, task_class
+
+_BUDGET = ("steps", "epochs", "minutes")
+#: Fields that the command does not take, or names otherwise.
+_LEFT_OUT = {"path", "mixers", "mixer_options"}
+
+
+def compare_command(
+    config: Config, mixers: Sequence[str], seeds: int, out: str, test: str | None
+) -> str:
+    """``subquad compare …``, quoted for a shell."""
+    words = ["subquad", "compare", config.data.path, "--task", config.task]
+    words += ["--mixers", ",".join(mixers), "--seeds", str(seeds)]
+    words += _flags(config)
+    if test is not None:
+        words += ["--test", test]
+    return shlex.join([*words, "--out", out])
+
+
+def _flags(config: Config) -> list[str]:
+    defaults = task_class(config.task).defaults()
+    words: list[str] = []
+    for part in ("data", "model", "training"):
+        now, usual = getattr(config, part), getattr(defaults, part)
+        for field in dataclasses.fields(now):
+            value = getattr(now, field.name)
+            budget = field.name in _BUDGET and value is not None
+            if field.name in _LEFT_OUT or (value == getattr(usual, field.name) and not budget):
+                continue
+            if value is not None:
+                words += _flag(field.name, value)
+    for name, options in config.model.mixer_options.items():
+        for key, value in options.items():
+            words += ["--mixer-option", f"{name}.{key}={value}"]
+    return words
+
+
+def _flag(name: str, value: Any) -> list[str]:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [f"--{flag}", str(value)]

@@ -1,0 +1,160 @@
+"""One training run of a comparison: made, continued or reused, and what was found out about it."""
+
+import hashlib
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from subquad import checkpoint
+from subquad.data.batches import Examples
+from subquad.models.precision import device, resolve
+from subquad.run import load, score
+from subquad.tasks import Config
+from subquad.training import train
+
+#: Called with each line of a run's metrics (its name under ``run``) and the part of all work done.
+Watch = Callable[[dict[str, Any], float], None]
+
+#: Steps at the beginning that are left out of the seconds per step: first uses are slow.
+WARM = 5
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run showed."""
+
+    mixer: str
+    seed: int
+    path: str
+    """Relative to the comparison's directory."""
+    held_out: dict[str, Any]
+    """Metrics of the weights at the end of training: the rows chose nothing."""
+    test: dict[str, Any] | None
+    """Metrics of the run's best weights on the test file, if there is one."""
+    curve: list[dict[str, Any]]
+    """The validation lines of ``metrics.jsonl``."""
+    parameters: int
+    steps: int
+    seconds: float
+    """Training and its evaluations, wall clock."""
+    seconds_per_step: float
+    """Median over steps, without evaluations."""
+    rows_per_second: float
+    tokens_per_second: float
+
+
+def run_name(mixer: str, seed: int) -> str:
+    return f"{mixer}-seed{seed}"
+
+
+def obtain(
+    config: Config, out: Path, test: str | None, rows: tuple[Examples, Examples], watch: Watch
+) -> Result:
+    """The result of ``config`` in ``out/runs``: reused if it is there, else trained or continued.
+
+    A finished run is reused only if its configuration and its data are the same.
+
+    Raises:
+        UsageError: the directory holds a run with other settings; the differences are named.
+        SubquadError, Interrupted: as ``train``.
+    """
+    mixer, seed = ",".join(config.model.mixers), config.training.seed
+    run = out / "runs" / run_name(mixer, seed)
+    note = run.with_name(f"{run.name}.json")
+    wanted = {"config": _plain(_resolved(config)), "data": content(config.data.path)}
+    found = _read(note)
+    if found is not None and found["made"] == wanted:
+        result = Result(**found["result"])
+        if test is None or found["test_data"] == content(test):
+            return result
+    steps: list[float] = []
+    if found is None or found["made"] != wanted:
+        train(config, run, resume=True, watch=_timed(steps, run.name, watch))
+    pace = steps or ([found["result"]["seconds_per_step"]] if found else [])
+    result = _examine(config, run, out, test, rows, pace)
+    text = {"made": wanted, "test_data": test and content(test), "result": asdict(result)}
+    checkpoint.write_text(note, json.dumps(text, indent=1) + "\n")
+    return result
+
+
+def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
+    """Note the time of every step that follows a step (not an evaluation) directly."""
+    last: list[float] = []
+
+    def note(line: dict[str, Any], spent: float) -> None:
+        now = time.perf_counter()
+        if line["kind"] == "train":
+            if last:
+                steps.append(now - last[0])
+            last[:] = [now]
+        else:
+            last.clear()
+        watch({"run": name} | line, spent)
+
+    return note
+
+
+def _examine(
+    config: Config,
+    run: Path,
+    out: Path,
+    test: str | None,
+    rows: tuple[Examples, Examples],
+    steps: list[float],
+) -> Result:
+    opened = load(run)
+    tested = None if test is None else opened.evaluate(test)
+    checkpoint.load_weights(opened.model, checkpoint.checkpoints(run)[-1] / checkpoint.MODEL)
+    training, held_out = rows
+    held = score(opened.task, opened.model, held_out, config) if len(held_out) else {}
+    curve = [line for line in checkpoint.read_metrics(run) if line["kind"] == "validation"]
+    seconds = curve[-1]["seconds"]
+    pace = statistics.median(steps[WARM:] or steps or [seconds / curve[-1]["step"]])
+    per_step = config.training.batch * config.training.accumulate
+    return Result(
+        mixer=",".join(config.model.mixers),
+        seed=config.training.seed,
+        path=str(run.relative_to(out)),
+        held_out=held,
+        test=tested,
+        curve=curve,
+        parameters=sum(p.numel() for p in opened.model.parameters()),
+        steps=curve[-1]["step"],
+        seconds=seconds,
+        seconds_per_step=pace,
+        rows_per_second=per_step / pace,
+        tokens_per_second=per_step * float(training.tokens.lengths.mean()) / pace,
+    )
+
+
+def content(path: str) -> str | None:
+    """SHA-256 of a file's bytes; None for built-in data and folders, which have a name only."""
+    file = Path(path)
+    if not file.is_file():
+        return None
+    with file.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+def _resolved(config: Config) -> Config:
+    precision = resolve(config.training.precision, device())
+    return replace(config, training=replace(config.training, precision=precision))
+
+
+def _plain(config: Config) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(config.to_json())
+    return found
+
+
+def _read(note: Path) -> dict[str, Any] | None:
+    """What an earlier comparison noted; None if nothing usable is there."""
+    try:
+        found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+        Result(**found["result"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if {"made", "test_data"} <= found.keys() else None

@@ -1,0 +1,58 @@
+"""What the text tasks share: one tokenizer per run, notes about what was read."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from subquad.data.batches import Examples
+from subquad.data.files import STDIN
+from subquad.data.source import Source, open_source
+from subquad.data.tokenizers import Tokenizer
+from subquad.errors import UsageError
+from subquad.tasks.config import DataConfig
+
+TOKENIZER, LABELS = "tokenizer.json", "labels.json"
+#: Skipped rows that a note names.
+NAMED = 5
+
+
+def open_training(data: DataConfig, *, labelled: bool) -> Source:
+    """The source of a training run, which is read several times.
+
+    Raises:
+        UsageError: standard input, which can be read once only.
+    """
+    if data.path == STDIN:
+        raise UsageError("training reads its data several times: give a file instead of -")
+    return open_source(data.path, data.reading(), labelled=labelled)
+
+
+def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
+    """Learned from the training texts, or loaded if ``data.tokenizer`` is a file."""
+    if data.tokenizer.endswith(".json"):
+        return Tokenizer.load(Path(data.tokenizer))
+    return Tokenizer.train(data.tokenizer, training_texts, data.vocabulary)
+
+
+def chosen_texts(source: Source, chosen: Iterable[int]) -> Iterator[str]:
+    """The texts of these records, counted from 0, in the order of the file."""
+    wanted = set(map(int, chosen))
+    return (record.text for i, record in enumerate(source.records()) if i in wanted)
+
+
+def notes(source: Source, examples: Examples, length: int | None) -> list[str]:
+    """What was detected, skipped and cut."""
+    said = [source.detected]
+    if source.skipped.count:
+        some = "; ".join(f"row {bad.row}: {bad.reason}" for bad in source.skipped.rows[:NAMED])
+        more = "; …" if source.skipped.count > NAMED else ""
+        said.append(f"{source.skipped.count} rows were skipped: {some}{more}")
+    if length is not None:
+        cut = int(np.count_nonzero(examples.tokens.lengths >= length))
+        if cut:
+            said.append(
+                f"{cut} of {len(examples)} texts reach the length of {length} tokens "
+                "and were cut there (--length)"
+            )
+    return said

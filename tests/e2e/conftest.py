@@ -1,0 +1,57 @@
+"""The command as a person runs it: a process of its own, in an empty directory."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+WORDS = {"sport": "match goal team coach win league", "money": "bank market stock price trade loan"}
+
+
+@pytest.fixture
+def command(tmp_path):
+    """``command("train", …)`` → CompletedProcess; nothing but the arguments reaches it."""
+
+    def call(*arguments, input=None, env=None, timeout=300):
+        return subprocess.run(
+            [sys.executable, "-m", "subquad", *map(str, arguments)],
+            cwd=tmp_path,
+            input=input,
+            stdin=None if input is not None else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=timeout,
+            env=os.environ | {"OMP_NUM_THREADS": "1"} | (env or {}),
+            check=False,
+        )
+
+    return call
+
+
+@pytest.fixture
+def reviews(tmp_path) -> Path:
+    """A small labelled CSV that any model can learn."""
+    lines = ["text,label"]
+    for i in range(60):
+        label = "sport" if i % 2 else "money"
+        words = WORDS[label].split()
+        lines.append(f"{words[i % 6]} {words[(i * 5 + 1) % 6]} the {i % 7},{label}")
+    path = tmp_path / "reviews.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+#: Flags of a model that trains in a moment.
+TINY = ("--layers", "1", "--d", "16", "--heads", "2", "--ff", "16", "--steps", "80", "--batch", "8")
+
+
+@pytest.fixture
+def trained(command, reviews):
+    done = command(
+        "train", reviews, "--task", "classify", "--mixer", "fastformer", "--out", "run", *TINY
+    )
+    assert done.returncode == 0, done.stderr
+    return reviews.parent / "run"

@@ -1,0 +1,100 @@
+"""Documentation that runs: every block of the README, and its tree against git."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(language, body) for language, body in BLOCK.findall(README)]
+
+
+def run(arguments, cwd, **kwargs):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        arguments, cwd=cwd, env=env, capture_output=True, text=True, timeout=600, **kwargs
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The files that the README's commands speak of."""
+    folder = tmp_path_factory.mktemp("readme")
+    words = {"sport": "match goal team coach league", "money": "bank stock price trade loan"}
+    for name in ("reviews.csv", "more-reviews.csv"):
+        rows = [
+            f"{' '.join(words[label].split()[i % 4 :])} number {i},{label}"
+            for i in range(40)
+            for label in words
+        ]
+        (folder / name).write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    (folder / "book.txt").write_text("It was a dark and stormy night. " * 200, encoding="utf-8")
+    return folder
+
+
+def test_every_block_is_of_a_kind_that_runs():
+    assert {language for language, _ in BLOCKS} == {"console", "bash", "python", "text"}
+
+
+@pytest.mark.parametrize("index", [i for i, (k, _) in enumerate(BLOCKS) if k in ("bash", "python")])
+def test_readme_block_runs(folder, index):
+    """In order: later blocks use what earlier ones made."""
+    language, body = BLOCKS[index]
+    if language == "bash":
+        done = run(["bash", "-euo", "pipefail", "-c", body], folder)
+    else:
+        done = run([sys.executable, "-c", body], folder)
+    assert done.returncode == 0, f"{body}\n{done.stdout}\n{done.stderr}"
+
+
+def test_readme_blocks_made_what_they_say(folder):
+    assert (folder / "runs" / "mine" / "model.safetensors").exists()
+    assert (folder / "report" / "report.html").exists()
+    assert (folder / "digits.png").exists()
+
+
+def test_the_two_commands_are_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^\$ make (\S+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def _tree():
+    """The paths of the README's tree, folders with a slash."""
+    body = next(body for language, body in BLOCKS if language == "text")
+    paths, folder = set(), ""
+    for line in body.splitlines():
+        name = line.split()[0]
+        if not line.startswith(" "):
+            folder = name if name.endswith("/") else ""
+            paths.add(name)
+        else:
+            paths.add(folder + name)
+    return paths
+
+
+def test_the_readme_tree_equals_git():
+    done = run(["git", "ls-files"], ROOT)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    real = set()
+    for name in done.stdout.splitlines():
+        parts = name.split("/")
+        if parts[0].startswith("."):
+            continue
+        real.add(parts[0] + ("/" if len(parts) > 1 else ""))
+        if parts[0] == "subquad" and len(parts) > 1 and not parts[1].startswith("__"):
+            real.add("subquad/" + parts[1] + ("/" if len(parts) > 2 else ""))
+    assert _tree() == real
+
+
+def test_local_links_of_the_readme_exist():
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        if "://" not in target:
+            assert (ROOT / target).exists(), target

@@ -1,0 +1,118 @@
+"""Batches: the same ones with and without workers, also under spawn, also from a store."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from subquad.data.batches import Batch, Examples, batches, collate, epoch_batches, sorted_batches
+from subquad.data.ragged import Ragged
+
+RANDOM = np.random.default_rng(0)
+ROWS = [RANDOM.integers(1, 99, size=n) for n in RANDOM.integers(0, 30, size=101)]
+
+
+@pytest.fixture(params=["memory", "mapped", "view"])
+def examples(request: pytest.FixtureRequest, tmp_path: Path) -> Examples:
+    return made_as(request.param, tmp_path)
+
+
+def made_as(kind: str, tmp_path: Path) -> Examples:
+    made = Examples(Ragged.of(ROWS), np.arange(len(ROWS)))
+    if kind == "memory":
+        return made
+    np.save(tmp_path / "v.npy", made.tokens.values)
+    np.save(tmp_path / "o.npy", made.tokens.offsets)
+    tokens = Ragged(
+        np.load(tmp_path / "v.npy", mmap_mode="r"), np.load(tmp_path / "o.npy", mmap_mode="r")
+    )
+    mapped = Examples(tokens, made.labels)
+    return mapped if kind == "mapped" else mapped.view(np.arange(len(ROWS)))
+
+
+def same(a: Batch, b: Batch) -> bool:
+    assert a.labels is not None
+    assert b.labels is not None
+    return (
+        torch.equal(a.tokens, b.tokens)
+        and torch.equal(a.mask, b.mask)
+        and torch.equal(a.labels, b.labels)
+        and a.rows == b.rows
+    )
+
+
+def test_x03_workers_change_nothing(examples: Examples) -> None:
+    check_workers(examples, 4, "fork")
+
+
+def test_x04_nor_does_spawn(tmp_path: Path) -> None:
+    check_workers(made_as("view", tmp_path), 2, "spawn")
+
+
+def check_workers(examples: Examples, workers: int, method: str) -> None:
+    plan = epoch_batches(examples.tokens.lengths, 8, seed=1, epoch=2)
+    state = torch.random.get_rng_state()
+    alone = list(batches(examples, plan, 0))
+    shared = list(batches(examples, plan, workers, start_method=method))
+    assert all(same(a, b) for a, b in zip(alone, shared, strict=True))
+    assert torch.equal(state, torch.random.get_rng_state())  # a resumed run draws the same numbers
+
+
+def test_a_plan_can_be_resumed(examples: Examples) -> None:
+    plan = epoch_batches(examples.tokens.lengths, 8, seed=1, epoch=2)
+    rest = list(batches(examples, plan[5:]))
+    assert all(same(a, b) for a, b in zip(list(batches(examples, plan))[5:], rest, strict=True))
+
+
+def test_maps_travel_by_name(examples: Examples) -> None:
+    sent = pickle.dumps(examples.tokens)
+    received = pickle.loads(sent)
+    assert type(received) is type(examples.tokens)
+    assert [r.tolist() for r in received] == [r.tolist() for r in ROWS]
+    if isinstance(examples.tokens.values, np.memmap):
+        assert len(sent) < 2500
+
+
+def test_a_run_of_a_map_travels_by_name(tmp_path: Path) -> None:
+    np.save(tmp_path / "v.npy", np.arange(10_000, dtype=np.int32))
+    stream = np.load(tmp_path / "v.npy", mmap_mode="r")
+    for part in (stream[5:], stream[7:9990][3:], stream[::2], stream[:0]):
+        rows = Ragged(part, np.array([0, len(part)]))
+        sent = pickle.dumps(rows)
+        assert np.array_equal(pickle.loads(sent).values, part)
+        assert (len(sent) < 2500) == (part.flags.c_contiguous)
+
+
+def test_a_view_is_a_selection(examples: Examples) -> None:
+    rows = np.array([5, 3, 100, 5])
+    view, selected = examples.view(rows), examples.select(rows)
+    assert [r.tolist() for r in view.tokens] == [r.tolist() for r in selected.tokens]
+    assert view.tokens.lengths.tolist() == selected.tokens.lengths.tolist()
+    again = examples.view(rows).view(np.array([2, 0]))
+    assert [r.tolist() for r in again.tokens] == [ROWS[100].tolist(), ROWS[5].tolist()]
+    assert again.labels is not None
+    assert again.labels.tolist() == [100, 5]
+    with pytest.raises(IndexError):
+        view.tokens[4]
+
+
+def test_an_epoch_is_a_function_of_seed_and_epoch() -> None:
+    lengths = Ragged.of(ROWS).lengths
+
+    def flat(seed: int, epoch: int) -> list[int]:
+        return [int(i) for b in epoch_batches(lengths, 8, seed=seed, epoch=epoch) for i in b]
+
+    assert flat(1, 2) == flat(1, 2)
+    assert sorted(flat(1, 2)) == list(range(101))
+    assert flat(1, 2) != flat(1, 3) != flat(2, 3)
+    assert sorted(int(i) for b in sorted_batches(lengths, 8) for i in b) == list(range(101))
+
+
+def test_collate_pads_on_the_right() -> None:
+    batch = collate(Examples(Ragged.of([[1, 2, 3], [], [4]])), np.array([2, 0, 1]))
+    assert batch.tokens.tolist() == [[4, 0, 0], [1, 2, 3], [0, 0, 0]]
+    assert batch.mask.sum(1).tolist() == [1, 3, 0]
+    assert batch.labels is None
+    assert batch.rows == (2, 0, 1)
