@@ -138,11 +138,10 @@ def _gradients(
     b, h, t, w = q.shape
     kept = wide(v.dtype)
 
-    def new(*shape: int) -> Tensor:
-        return q.new_empty(shape, dtype=kept)
-
-    ds0, dz0 = (new(0), new(0)) if s0 is None else (new(b, h, w, v.shape[-1]), new(b, h, w))
-    ddecay = new(b, h, t) if need_decay and decay is not None else new(0)
+    start = ((b, h, w, v.shape[-1]), (b, h, w)) if s0 is not None else ((0,), (0,))
+    ds0, dz0 = (q.new_empty(shape, dtype=kept) for shape in start)
+    wanted = need_decay and decay is not None
+    ddecay = q.new_empty((b, h, t) if wanted else (0,), dtype=kept)
     return like(q), like(k), like(v), ds0, dz0, ddecay
 
 

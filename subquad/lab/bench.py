@@ -175,7 +175,7 @@ def bench(config: BenchConfig) -> BenchResult:
 
 
 def _main() -> None:
-    """``python -m subquad.lab.bench [OUT [SECONDS]]``, pinned."""
+    """``python -m subquad.lab.bench [OUT [SECONDS]]``, pinned; the table is OUT/bench.txt."""
     import os
     import sys
 
@@ -184,9 +184,7 @@ def _main() -> None:
         command = [sys.executable, "-m", "subquad.lab.bench", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | pinned)
     given = dict(zip(("out", "seconds"), sys.argv[1:], strict=False))
-    result = bench(BenchConfig(seconds=float(given.get("seconds", 10))))
-    result.save(given.get("out", "results"))
-    sys.stdout.write(result.table() + "\n")
+    bench(BenchConfig(seconds=float(given.get("seconds", 10)))).save(given.get("out", "results"))
 
 
 if __name__ == "__main__":
