@@ -1,4 +1,4 @@
-"""torch.compile and torch.export leave the core's operators whole. Run by test_kernels_operators."""
+"""torch.compile and torch.export leave the core's operators whole (for test_kernels_operators)."""
 
 import torch
 
