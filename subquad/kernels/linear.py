@@ -97,13 +97,13 @@ def _plain(given: tuple[Tensor | None, ...]) -> bool:
     row: ordinary tensors, no gradient wanted, nobody tracing or watching."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
         return False
-    grad = torch.is_grad_enabled()
+    grad, wrapped = torch.is_grad_enabled(), torch._C._functorch.is_functorch_wrapped_tensor
     for x in given:
-        if x is not None and ((grad and x.requires_grad) or type(x) is not Tensor):
+        if x is None:
+            continue
+        if type(x) is not Tensor or (grad and x.requires_grad) or wrapped(x):
             return False
-    return not any(
-        torch._C._functorch.is_functorch_wrapped_tensor(x) for x in given if x is not None
-    )
+    return True
 
 
 def _expect(name: str, x: Tensor, shape: tuple[int, ...]) -> None:

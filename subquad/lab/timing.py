@@ -42,16 +42,18 @@ def interleave(candidates: Mapping[str, Callable[[], object]], seconds: float) -
 
 
 _PEAK = """
-import json, resource, sys
+import json, pathlib, sys
 from subquad.lab.bench import attention_inputs, attention_run
 form, t, backward = json.loads(sys.argv[1])
 attention_run(form, attention_inputs(32, backward), backward)()  # loads what is loaded once
 inputs = attention_inputs(t, backward)
-def current():
-    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-before = current()
+def kilobytes(name):
+    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(name)))
+before = kilobytes("VmRSS:")
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
 attention_run(form, inputs, backward)()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before)
+print((kilobytes("VmHWM:") - before) * 1024)
 """
 
 
