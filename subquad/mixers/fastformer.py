@@ -61,6 +61,51 @@ def additive_attention(
     return global_key * q  # Eq. (7)
 
 
+def softmax_over_time(scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b t h"]:
+    """Weights in fp32 (fp64 stays), zero at masked tokens."""
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    if mask is None:
+        return scores.to(wide).softmax(dim=1)
+    hidden = ~mask.unsqueeze(-1)
+    lowest = torch.finfo(wide).min
+    return scores.to(wide).masked_fill(hidden, lowest).softmax(dim=1).masked_fill(hidden, 0)
+
+
+@at_own_precision
+def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, "b 1 d"]:
+    """Σ_i weights_i x_i, each head's weight for its own features: one matrix product of all heads
+    with all features, of which the block diagonal is kept. It costs h times the multiplications
+    of a small product, and no transposed copy of ``x``."""
+    x = x.to(weights.dtype)
+    h = weights.shape[-1]
+    blocks = rearrange(weights.mT @ x, "b h (g k) -> b h g k", g=h)
+    return rearrange(blocks.diagonal(dim1=1, dim2=2), "b k h -> b 1 (h k)")
+
+
+def fused(
+    q: Sequence,
+    k: Sequence,
+    w_q: Float[Tensor, "h d"],
+    w_k: Float[Tensor, "h d"],
+    w: Float[Tensor, "d d"],
+    mask: Mask | None = None,
+) -> Sequence:
+    """W u_i of Eq. (7), reading q three times and k twice and writing nothing of their size but the
+    result: the global vectors multiply the small matrices instead of the sequences.
+
+    p is never made: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
+    (W diag(k)) q_i.
+    """
+    scale = math.sqrt(q.shape[-1] / w_q.shape[0])
+    if mask is not None:
+        q, k = zero_padding(q, mask), zero_padding(k, mask)
+    alpha = softmax_over_time(nn.functional.linear(q, w_q) / scale, mask)  # Eq. (3)
+    global_query = weighted_sum(alpha, q)  # Eq. (4)
+    beta = softmax_over_time(k @ (w_k * global_query).mT.to(k.dtype) / scale, mask)  # Eq. (5)
+    global_key = global_query * weighted_sum(beta, k)  # Eq. (6)
+    return q @ (w * global_key).mT.to(q.dtype)  # Eq. (7)
+
+
 class Fastformer(Mixer):
     """Additive attention as released. Args: ``d`` width; ``heads``."""
 
@@ -74,5 +119,6 @@ class Fastformer(Mixer):
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         q, k = self.qk(zero_padding(x, mask)).chunk(2, dim=-1)
-        u = additive_attention(q, k, self.score_q.weight, self.score_k.weight, mask)
-        return zero_padding(self.transform(u) + q, mask)  # Eq. (7)
+        w = self.transform
+        y = fused(q, k, self.score_q.weight, self.score_k.weight, w.weight, mask)
+        return zero_padding(y + w.bias.to(y.dtype) + q, mask)  # Eq. (7)

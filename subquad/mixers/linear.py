@@ -11,13 +11,15 @@ With φ the feature map (``feature_maps``), row vectors Q_i, K_i, V_i and one he
     Eq. (19)  z_i = z_{i-1} + φ(x_i W_K)
 
 Cost: O(t·k·m) time and O(k·m) state per head, against softmax's O(t²·k) and O(t·k).
+With a decay γ (not the paper's), S_i = γ_i S_{i-1} + φ(K_i) V_iᵀ, and Z likewise.
 There is no 1/√k scale (the paper has none) and no epsilon in the divisor: φ ≥ 0, so the divisor
 is zero only where nothing has been seen, and there the result is zero by definition.
 
-The three causal forms below are one function written three ways; they share one signature.
+The causal forms below are one function written in several ways; they share one signature. The
+``native`` form (``linear_native``) is the C++ core, fused to one pass over memory.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import torch
@@ -27,24 +29,19 @@ from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
 from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map
+from subquad.mixers.linear_native import core_serves, native, native_bidirectional
+from subquad.mixers.linear_parts import LinearState, decay_products, decays, divide, features
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
-
-
-@dataclass(frozen=True)
-class LinearState(State):
-    """S and Z of Eq. (10) and (11), fp32 (fp64 stays): a fixed size, whatever has been read."""
-
-    s: Float[Tensor, "b h k m"]
-    z: Float[Tensor, "b h k"]
 
 
 class CausalForm(Protocol):
     """The signature that all causal forms share.
 
     Args: ``q``, ``k`` ``[b, h, t, k]`` before the feature map; ``v`` ``[b, h, t, m]``; ``mask``
-    ``[b, t]``, True = real; ``state`` to continue from. Returns V' ``[b, h, t, m]`` in the dtype
-    of ``v`` and the state after the last token. Sums are fp32 or wider.
+    ``[b, t]``, True = real; ``state`` to continue from; ``decay`` γ per head ``[h]`` or per
+    position ``[b, h, t]`` (at a masked token it is 1: the state stays). Returns V' ``[b, h, t, m]``
+    in the dtype of ``v`` and the state after the last token. Sums are fp32 or wider.
     """
 
     def __call__(
@@ -56,25 +53,8 @@ class CausalForm(Protocol):
         phi: FeatureMap = elu_plus_one,
         mask: Mask | None = None,
         state: LinearState | None = None,
+        decay: Tensor | None = None,
     ) -> tuple[Values, LinearState]: ...
-
-
-def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, and zero where the denominator is (nothing has been seen)."""
-    empty = denominator == 0
-    return (numerator / denominator.masked_fill(empty, 1)).masked_fill(empty, 0)
-
-
-def features(
-    q: Heads, k: Heads, v: Values, phi: FeatureMap, mask: Mask | None
-) -> tuple[Heads, Heads, Values]:
-    """φ(Q), φ(K), V in fp32 (fp64 stays). The mask zeroes φ(K) and V *after* the map: φ(0) ≠ 0."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    phi_q, phi_k, v = phi(q.to(wide)), phi(k.to(wide)), v.to(wide)
-    if mask is not None:
-        hidden = ~mask[:, None, :, None]
-        phi_k, v = phi_k.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
-    return phi_q, phi_k, v
 
 
 def empty_state(phi_k: Heads, v: Values) -> LinearState:
@@ -104,15 +84,25 @@ def quadratic(
     phi: FeatureMap = elu_plus_one,
     mask: Mask | None = None,
     state: LinearState | None = None,
+    decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
     """The definition: all t² similarities, those ahead struck out. For reading and for tests."""
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     start = state or empty_state(phi_k, wide_v)
+    left_q, left_k, left_0 = phi_q, phi_k, None  # what the decay leaves of them
     sim = (phi_q @ phi_k.mT).tril()
-    numerator = sim @ wide_v + phi_q @ start.s  # Eq. (10)
-    denominator = sim.sum(-1) + torch.einsum("bhtk,bhk->bht", phi_q, start.z)  # Eq. (11)
+    if decay is not None and q.shape[2] > 0:
+        between, since_start = decay_products(decays(decay, mask, phi_k))
+        sim = sim * between
+        left_q, left_0 = phi_q * since_start.unsqueeze(-1), since_start[..., -1, None]
+        left_k = phi_k * between[..., -1, :, None]
+    numerator = sim @ wide_v + left_q @ start.s  # Eq. (10)
+    denominator = sim.sum(-1) + torch.einsum("bhtk,bhk->bht", left_q, start.z)  # Eq. (11)
     out = divide(numerator, denominator.unsqueeze(-1))  # Eq. (9)
-    end = LinearState(s=start.s + phi_k.mT @ wide_v, z=start.z + phi_k.sum(2))
+    s, z = (
+        (start.s, start.z) if left_0 is None else (left_0.unsqueeze(-1) * start.s, left_0 * start.z)
+    )
+    end = LinearState(s=s + left_k.mT @ wide_v, z=z + left_k.sum(2))
     return out.to(v.dtype), end
 
 
@@ -125,13 +115,17 @@ def recurrent(
     phi: FeatureMap = elu_plus_one,
     mask: Mask | None = None,
     state: LinearState | None = None,
+    decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
     """The RNN: one token at a time, constant time and memory per token."""
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     start = state or empty_state(phi_k, wide_v)
     s, z = start.s, start.z
+    gamma = None if decay is None else decays(decay, mask, phi_k)
     outputs = []
     for i in range(q.shape[2]):
+        if gamma is not None:
+            s, z = gamma[:, :, i, None, None] * s, gamma[:, :, i, None] * z
         s = s + phi_k[:, :, i, :, None] * wide_v[:, :, i, None, :]  # Eq. (18)
         z = z + phi_k[:, :, i]  # Eq. (19)
         numerator = torch.einsum("bhk,bhkm->bhm", phi_q[:, :, i], s)
@@ -154,6 +148,7 @@ def chunked(
     phi: FeatureMap = elu_plus_one,
     mask: Mask | None = None,
     state: LinearState | None = None,
+    decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
     """The fast parallel form: quadratic inside chunks of ``CHUNK`` tokens, recurrent between them.
 
@@ -162,65 +157,105 @@ def chunked(
     t = q.shape[2]
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     start = state or empty_state(phi_k, wide_v)
+    if t == 0:
+        return torch.zeros_like(v), start
     fill = -t % CHUNK
+    gamma = None if decay is None else decays(decay, mask, phi_k)
     phi_q, phi_k, wide_v = (
         rearrange(nn.functional.pad(x, (0, 0, 0, fill)), "b h (n c) w -> b h n c w", c=CHUNK)
         for x in (phi_q, phi_k, wide_v)
     )
-    s_ends = (phi_k.mT @ wide_v).cumsum(2) + start.s.unsqueeze(2)  # Eq. (10), at chunk ends
-    z_ends = phi_k.sum(3).cumsum(2) + start.z.unsqueeze(2)  # Eq. (11), at chunk ends
-    s_starts = torch.cat([start.s.unsqueeze(2), s_ends[:, :, :-1]], dim=2)
-    z_starts = torch.cat([start.z.unsqueeze(2), z_ends[:, :, :-1]], dim=2)
     sim = (phi_q @ phi_k.mT).tril()
-    numerator = sim @ wide_v + phi_q @ s_starts
-    denominator = sim.sum(-1, keepdim=True) + phi_q @ z_starts.unsqueeze(-1)
+    left_q, left_k, chunk_gamma = phi_q, phi_k, None
+    if gamma is not None:
+        gamma = rearrange(
+            nn.functional.pad(gamma, (0, fill), value=1), "b h (n c) -> b h n c", c=CHUNK
+        )
+        between, since_start = decay_products(gamma)
+        sim, left_q = sim * between, phi_q * since_start.unsqueeze(-1)
+        left_k, chunk_gamma = phi_k * between[..., -1, :, None], since_start[..., -1]
+    s_all = _running(
+        left_k.mT @ wide_v, start.s, chunk_gamma
+    )  # Eq. (10), before each chunk and after
+    z_all = _running(left_k.sum(3), start.z, chunk_gamma)  # Eq. (11), the same
+    numerator = sim @ wide_v + left_q @ s_all[:, :, :-1]
+    denominator = sim.sum(-1, keepdim=True) + left_q @ z_all[:, :, :-1].unsqueeze(-1)
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
-    if t == 0:
-        return out.to(v.dtype), start
-    end = LinearState(s=s_ends[:, :, -1], z=z_ends[:, :, -1])
+    end = LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
     return out.to(v.dtype), end.clone()  # a view would keep the ends of all chunks alive
+
+
+def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None) -> Tensor:
+    """``start`` and the sums after each of n parts ``[b, h, n, ...]``: n + 1 of them."""
+    if gamma is None:
+        return torch.cat([start.unsqueeze(2), parts.cumsum(2) + start.unsqueeze(2)], dim=2)
+    sums = [start]
+    for i in range(parts.shape[2]):
+        factor = gamma[:, :, i].reshape(*gamma.shape[:2], *[1] * (start.dim() - 2))
+        sums.append(factor * sums[-1] + parts[:, :, i])
+    return torch.stack(sums, dim=2)
 
 
 CAUSAL_FORMS: dict[str, CausalForm] = {
     "quadratic": quadratic,
     "chunked": chunked,
     "recurrent": recurrent,
+    "native": native,
 }
+
+BIDIRECTIONAL_FORMS: dict[str, Callable[..., Values]] = {
+    "sums": bidirectional,
+    "native": native_bidirectional,
+}
+
+
+def _known(form: str, forms: Iterable[str]) -> str:
+    known = ["auto", *forms]
+    if form not in known:
+        raise ValueError(f"form={form!r} is not one of {', '.join(known)}")
+    return form
 
 
 class LinearAttention(Mixer):
     """Bidirectional linear attention, Eq. (5).
 
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``.
+    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
+    of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and tensors
+    are on the CPU, else ``sums``.
     """
 
-    def __init__(self, d: int, *, heads: int, feature_map: str = "elu+1") -> None:
+    def __init__(
+        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
+    ) -> None:
         super().__init__()
         self.phi = _named_map(feature_map)
+        self.form = _known(form, BIDIRECTIONAL_FORMS)
         self.projections = Projections(d, heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         q, k, v = self.projections.split(zero_padding(x, mask))
-        y = self.projections.merge(bidirectional(q, k, v, phi=self.phi, mask=mask))
-        return zero_padding(y, mask)
+        name = self.form
+        if name == "auto":
+            name = "native" if core_serves(q) else "sums"
+        y = BIDIRECTIONAL_FORMS[name](q, k, v, phi=self.phi, mask=mask)
+        return zero_padding(self.projections.merge(y), mask)
 
 
 class CausalLinearAttention(CausalMixer):
     """Causal linear attention, Eq. (9): the Transformer that is an RNN.
 
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form``
-    one of ``CAUSAL_FORMS``, used for more than one token. A single token takes the recurrent form,
-    which is then the same arithmetic.
+    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
+    of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and the tensors are
+    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less).
+    A form that is named is the one that runs.
     """
 
     def __init__(
-        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "chunked"
+        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
     ) -> None:
         super().__init__()
-        if form not in CAUSAL_FORMS:
-            raise ValueError(f"form={form!r} is not one of {', '.join(CAUSAL_FORMS)}")
         self.phi = _named_map(feature_map)
-        self.form = form
+        self.form = _known(form, CAUSAL_FORMS)
         self.projections = Projections(d, heads)
 
     def scan(
@@ -229,8 +264,11 @@ class CausalLinearAttention(CausalMixer):
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
         q, k, v = self.projections.split(zero_padding(x, mask))
-        form = recurrent if x.shape[1] == 1 else CAUSAL_FORMS[self.form]
-        y, after = form(q, k, v, phi=self.phi, mask=mask, state=state)
+        name = self.form
+        if name == "auto":
+            torch_form = "recurrent" if x.shape[1] == 1 else "chunked"
+            name = "native" if core_serves(q) else torch_form
+        y, after = CAUSAL_FORMS[name](q, k, v, phi=self.phi, mask=mask, state=state)
         return zero_padding(self.projections.merge(y), mask), after
 
 

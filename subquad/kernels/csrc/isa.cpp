@@ -1,0 +1,29 @@
+// Compiled once per instruction set (see CMakeLists.txt): the kernels' table.
+#include "bidirectional.h"
+
+#define SUBQUAD_STRING_(x) #x
+#define SUBQUAD_STRING(x) SUBQUAD_STRING_(x)
+
+namespace subquad::SUBQUAD_ISA {
+
+// Runs `kernel<E>` for the problem's dtype.
+#define SUBQUAD_BY_DTYPE(kernel)                                    \
+  [](const Linear& p, Parallel run) {                               \
+    switch (p.dtype) {                                              \
+      case Dtype::f32: return kernel<float>(p, run);                \
+      case Dtype::f64: return kernel<double>(p, run);               \
+      case Dtype::bf16: return kernel<BFloat16>(p, run);            \
+      case Dtype::f16: return kernel<Float16>(p, run);              \
+    }                                                               \
+  }
+
+extern const Table table;
+const Table table = {
+    SUBQUAD_STRING(SUBQUAD_ISA),
+    SUBQUAD_BY_DTYPE(causal_forward),
+    SUBQUAD_BY_DTYPE(causal_backward),
+    SUBQUAD_BY_DTYPE(bidirectional_forward),
+    SUBQUAD_BY_DTYPE(bidirectional_backward),
+};
+
+}  // namespace subquad::SUBQUAD_ISA

@@ -1,0 +1,83 @@
+// The binding. A tensor arrives as (data_ptr, stride, stride, ...) or None; what is checked about
+// it is checked in Python, where the error can name it.
+#include <nanobind/nanobind.h>
+
+#include "core.h"
+
+namespace nb = nanobind;
+using namespace subquad;
+
+namespace {
+
+const Table* in_use = nullptr;
+
+View view(nb::handle tensor) {
+  View x;
+  if (tensor.is_none()) return x;
+  nb::tuple parts = nb::borrow<nb::tuple>(tensor);
+  x.p = reinterpret_cast<char*>(nb::cast<uintptr_t>(parts[0]));
+  for (size_t i = 1; i < parts.size(); ++i) x.s[i - 1] = nb::cast<int64_t>(parts[i]);
+  return x;
+}
+
+// sizes: b, h, t, k, m, dtype, map, threads.
+Linear problem(nb::tuple sizes) {
+  const auto n = [&](int i) { return nb::cast<int64_t>(sizes[i]); };
+  Linear p{};
+  p.b = n(0), p.h = n(1), p.t = n(2), p.k = n(3), p.m = n(4);
+  p.dtype = Dtype(n(5)), p.map = Map(n(6)), p.threads = int(n(7));
+  return p;
+}
+
+void forward(void (*kernel)(const Linear&, Parallel), nb::tuple sizes, nb::tuple given,
+             nb::tuple made) {
+  Linear p = problem(sizes);
+  View* inputs[] = {&p.q, &p.key, &p.v, &p.mask, &p.s0, &p.z0, &p.decay};
+  View* outputs[] = {&p.out, &p.s, &p.z};
+  for (size_t i = 0; i < given.size(); ++i) *inputs[i] = view(given[i]);
+  for (size_t i = 0; i < made.size(); ++i) *outputs[i] = view(made[i]);
+  nb::gil_scoped_release release;
+  kernel(p, parallel);
+}
+
+void backward(void (*kernel)(const Linear&, Parallel), nb::tuple sizes, nb::tuple gradients,
+              nb::tuple given, nb::tuple made) {
+  Linear p = problem(sizes);
+  View* upper[] = {&p.dout, &p.ds, &p.dz};
+  View* inputs[] = {&p.q, &p.key, &p.v, &p.mask, &p.s0, &p.z0, &p.decay};
+  View* outputs[] = {&p.dq, &p.dk, &p.dv, &p.ds0, &p.dz0, &p.ddecay};
+  for (size_t i = 0; i < gradients.size(); ++i) *upper[i] = view(gradients[i]);
+  for (size_t i = 0; i < given.size(); ++i) *inputs[i] = view(given[i]);
+  for (size_t i = 0; i < made.size(); ++i) *outputs[i] = view(made[i]);
+  nb::gil_scoped_release release;
+  kernel(p, parallel);
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+  in_use = choose();
+  m.def("isa", [] { return in_use->name; });
+  m.def("team", [] { return team(); });
+  m.def("use_large_pages", [](uintptr_t p, int64_t bytes) {
+    use_large_pages(reinterpret_cast<char*>(p), bytes);
+  });
+  m.def("use", [](const char* name) {
+    const Table* table = choose(name);
+    if (table) in_use = table;
+    return table != nullptr;
+  });
+  m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
+    forward(in_use->causal_forward, sizes, given, made);
+  });
+  m.def("causal_backward", [](nb::tuple sizes, nb::tuple up, nb::tuple given, nb::tuple made) {
+    backward(in_use->causal_backward, sizes, up, given, made);
+  });
+  m.def("bidirectional_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
+    forward(in_use->bidirectional_forward, sizes, given, made);
+  });
+  m.def("bidirectional_backward",
+        [](nb::tuple sizes, nb::tuple up, nb::tuple given, nb::tuple made) {
+          backward(in_use->bidirectional_backward, sizes, up, given, made);
+        });
+}

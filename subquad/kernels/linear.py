@@ -1,0 +1,153 @@
+"""Linear attention by the native core: the twins of the forms in ``subquad.mixers.linear``.
+
+Everything is one pass over memory: the feature map, the sums, the normaliser, the division and the
+cast. Inputs may have any strides and any dtype of fp32, fp64, bf16 and fp16 (sums fp32 or wider);
+nothing is copied. With fewer rows times heads than threads, time is split among them. The same
+inputs give the same bits for the same number of threads.
+"""
+
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from subquad.kernels.loading import CORE, REASON
+from subquad.shapes import Heads, Mask, Values
+
+
+@runtime_checkable
+class SumsLike(Protocol):
+    """S ``[b, h, k, m]`` and Z ``[b, h, k]`` of Eq. (10) and (11) of Katharopoulos et al. 2020."""
+
+    @property
+    def s(self) -> Tensor: ...
+    @property
+    def z(self) -> Tensor: ...
+
+
+class Sums(NamedTuple):
+    """S ``[b, h, k, m]`` and Z ``[b, h, k]`` after the last token."""
+
+    s: Tensor
+    z: Tensor
+
+
+def causal_linear_attention(
+    q: Heads,
+    k: Heads,
+    v: Values,
+    *,
+    feature_map: str = "elu+1",
+    mask: Mask | None = None,
+    state: SumsLike | None = None,
+    decay: Tensor | None = None,
+) -> tuple[Values, Sums]:
+    """Outputs ``[b, h, t, m]`` in the dtype of ``v``, and the sums after the last token.
+
+    Args: ``q``, ``k`` ``[b, h, t, k]`` before the feature map; ``v`` ``[b, h, t, m]``;
+    ``feature_map`` ``"elu+1"``, ``"relu"`` or ``"identity"`` (``q``, ``k`` are features already);
+    ``mask`` ``[b, t]``, True = real; ``state`` to continue from; ``decay`` per head ``[h]`` or per
+    position ``[b, h, t]``: S ← γS + φ(k) vᵀ, Z ← γZ + φ(k), and a masked token leaves both alone.
+
+    Raises:
+        RuntimeError: the native core is not in use (the message says why).
+        ValueError: a shape, dtype, device or feature map that does not fit, by name.
+    """
+    q, k, v, dtype = _checked(q, k, v, mask, feature_map)
+    from subquad.kernels import ops  # after the check: it needs the core
+
+    kept = ops.wide(v.dtype)
+    s0 = z0 = None
+    if state is not None:
+        s0, z0 = state.s.to(kept), state.z.to(kept)
+        _expect("state.s", s0, (*k.shape[:2], k.shape[3], v.shape[3]))
+        _expect("state.z", z0, (*k.shape[:2], k.shape[3]))
+    if decay is not None:
+        decay = _per_position(decay.to(kept), k)
+    given = q, k, v, mask, s0, z0, decay
+    form = ops.run_causal if _plain(given) else ops.causal_linear
+    out, s, z = form(*given, feature_map)
+    return out if out.dtype == dtype else out.to(dtype), Sums(s, z)
+
+
+def linear_attention(
+    q: Heads, k: Heads, v: Values, *, feature_map: str = "elu+1", mask: Mask | None = None
+) -> Values:
+    """Bidirectional: every token reads the sums over the whole row. Arguments as above."""
+    q, k, v, dtype = _checked(q, k, v, mask, feature_map)
+    from subquad.kernels import ops
+
+    given = q, k, v, mask
+    out = (ops.run_all if _plain(given) else ops.all_linear)(*given, feature_map)
+    return out if out.dtype == dtype else out.to(dtype)
+
+
+def _per_position(decay: Tensor, k: Tensor) -> Tensor:
+    """Decay ``[h]`` or ``[b, h, t]`` as ``[b, h, t]``, without a copy."""
+    b, h, t, _ = k.shape
+    if decay.dim() == 1:
+        _expect("decay", decay, (h,))
+        return decay.view(1, h, 1).expand(b, h, t)
+    _expect("decay", decay, (b, h, t))
+    return decay
+
+
+def _plain(given: tuple[Tensor | None, ...]) -> bool:
+    """Whether the core may be called without torch's dispatcher, which costs more than a short
+    row: ordinary tensors, no gradient wanted, nobody tracing or watching."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+        return False
+    grad, wrapped = torch.is_grad_enabled(), torch._C._functorch.is_functorch_wrapped_tensor
+    for x in given:
+        if x is None:
+            continue
+        if type(x) is not Tensor or (grad and x.requires_grad) or wrapped(x):
+            return False
+    return True
+
+
+def _expect(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    if x.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}, and must have {tuple(shape)}")
+    if x.device.type != "cpu":
+        raise ValueError(f"{name} is on {x.device}; the native core serves CPU tensors")
+
+
+def _checked(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str
+) -> tuple[Tensor, Tensor, Tensor, torch.dtype]:
+    """q, k, v in one dtype, and the dtype wanted back."""
+    if CORE is None:
+        raise RuntimeError(
+            f"the native core is not in use: {REASON}; the pure-torch forms are in "
+            "subquad.mixers.linear"
+        )
+    from subquad.kernels.ops import DTYPES, MAPS
+
+    if (
+        mask is None
+        and q.shape == k.shape == v.shape
+        and q.dtype == k.dtype == v.dtype
+        and (q.dtype in DTYPES and feature_map in MAPS)
+        and (q.dim() == 4 and q.shape[3] > 0)
+        and q.device.type == k.device.type == v.device.type == "cpu"
+    ):
+        return q, k, v, v.dtype  # the common case, in as few steps as a short row deserves
+    if feature_map not in MAPS:
+        raise ValueError(f"feature_map={feature_map!r} is not one of {', '.join(MAPS)}")
+    if q.dim() != 4 or q.shape[3] == 0:
+        raise ValueError(f"q has shape {tuple(q.shape)}, and must be [b, h, t, k]")
+    _expect("q", q, tuple(q.shape))
+    _expect("k", k, tuple(q.shape))
+    _expect("v", v, (*q.shape[:3], max(v.shape[-1], 1)))
+    if mask is not None:
+        _expect("mask", mask, (q.shape[0], q.shape[2]))
+        if mask.dtype != torch.bool:
+            raise ValueError(f"mask is {mask.dtype}, and must be torch.bool")
+    dtype = v.dtype
+    if not q.dtype == k.dtype == dtype:
+        common = torch.promote_types(torch.promote_types(q.dtype, k.dtype), dtype)
+        q, k, v = q.to(common), k.to(common), v.to(common)
+    if v.dtype not in DTYPES:
+        raise ValueError(f"dtype {v.dtype} is not one of {', '.join(map(str, DTYPES))}")
+    return q, k, v, dtype

@@ -1,0 +1,140 @@
+"""What ``bench`` found: rows, targets, the crossover, a table, a JSON file and a plot."""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate at one length. ``ratio`` (median, quartiles) is the base's time over its own;
+    in a training step its own over the base's, the step without any mixing."""
+
+    kind: str
+    name: str
+    t: int
+    seconds: float
+    base: str
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Target:
+    """A number that must be reached; ``found`` is None where it was not measured."""
+
+    text: str
+    found: float | None
+    passed: bool
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    config: dict[str, Any]
+    environment: dict[str, Any]
+    rows: list[Row]
+    memory: dict[str, int]
+    numbers: dict[str, float]
+
+    def row(self, kind: str, name: str, t: int) -> Row | None:
+        return next((r for r in self.rows if (r.kind, r.name, r.t) == (kind, name, t)), None)
+
+    def crossover(self) -> str:
+        """From which length on linear attention is ahead of softmax, forward."""
+        ahead = {r.t: r.ratio >= 1 for r in self.rows if (r.kind, r.name) == ("forward", "native")}
+        lengths = sorted(t for t in ahead if t in self.config["lengths"])
+        behind = [t for t in lengths if not ahead[t]]
+        if not lengths:
+            return "not measured"
+        if not behind:
+            return "none: ahead at every length measured"
+        later = [t for t in lengths if t > behind[-1]]
+        return f"ahead from {later[0]} tokens on" if later else "not ahead at any length"
+
+    def targets(self) -> list[Target]:
+        from subquad.lab.bench_targets import targets
+
+        return targets(self)
+
+    def table(self) -> str:
+        lines = [f"{'':18}{'':16}{'tokens':>8}{'ms':>12}{'ratio':>10}  quartiles"]
+        for r in self.rows:
+            spread = f"{r.low:.2f} to {r.high:.2f}"
+            ms = f"{r.seconds * 1e3:.3f}"
+            lines.append(f"{r.kind:18}{r.name:16}{r.t:>8}{ms:>12}{r.ratio:>10.2f}  {spread}")
+        for name, size in self.memory.items():
+            lines.append(f"{'memory':18}{name:16}{size / 2**20:>20.0f} MiB over the inputs")
+        lines.append(f"crossover with softmax: {self.crossover()}")
+        for target in self.targets():
+            found = "not measured" if target.found is None else f"{target.found:.3g}"
+            lines.append(f"{'PASS' if target.passed else 'FAIL'}  {target.text}: {found}")
+        return "\n".join(lines)
+
+    def save(self, folder: str | Path) -> None:
+        """``bench.json``, ``bench.txt`` and ``bench.svg``."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        everything = asdict(self) | {
+            "crossover": self.crossover(),
+            "targets": [asdict(t) for t in self.targets()],
+        }
+        (folder / "bench.json").write_text(json.dumps(everything, indent=1) + "\n")
+        (folder / "bench.txt").write_text(self.table() + "\n")
+        self._plot(folder / "bench.svg")
+
+    def _plot(self, path: Path) -> None:
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9, 4), layout="constrained")
+        kinds = ("forward", "forward+backward")
+        for axes, kind in zip(figure.subplots(1, 2, sharey=True), kinds, strict=True):
+            for name in dict.fromkeys(r.name for r in self.rows if r.kind == kind):
+                points = [
+                    (r.t, r.seconds * 1e3) for r in self.rows if (r.kind, r.name) == (kind, name)
+                ]
+                axes.loglog(*zip(*points, strict=True), marker="o", label=name)
+            axes.set(title=kind, xlabel="tokens", ylabel="milliseconds")
+            axes.legend()
+        figure.savefig(path)
+
+
+def environment(seed: int) -> dict[str, Any]:
+    """What a reader needs to measure again, and to know what was measured."""
+    from subquad.kernels import status
+
+    return {
+        "command": " ".join(["python", "-m", "subquad.lab.bench", *sys.argv[1:]]),
+        "commit": _commit(),
+        "seed": seed,
+        "threads": torch.get_num_threads(),
+        "pinned": os.environ.get("OMP_PROC_BIND", "false"),
+        "machine": _processor(),
+        "torch": torch.__version__,
+        "kernels": asdict(status()),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    here = Path(__file__).parent
+    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return f"{named[0]}, {len(named)} processors" if named else platform.machine()

@@ -1,0 +1,89 @@
+// The core alone, without Python or torch, for the sanitizers: every dtype, map and direction, odd
+// sizes, strides, mask, state, decay and split time, on exactly sized buffers. Also a small check
+// of the numbers: the causal form's last token must equal the bidirectional form's.
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "core.h"
+
+using namespace subquad;
+
+namespace {
+
+int failures = 0;
+
+struct Tensor {  // an exactly sized buffer, so that one element too far is seen
+  std::vector<char> bytes;
+  View view;
+  Tensor(std::vector<int64_t> shape, int width, unsigned fill) {
+    int64_t n = 1;
+    for (int i = static_cast<int>(shape.size()) - 1; i >= 0; --i) view.s[i] = n, n *= shape[i];
+    bytes.resize(n * width);
+    for (int64_t i = 0; i < n; ++i) set(i, width, fill ? ((i * 37 + fill * 11) % 17 - 8) / 8.0 : 0);
+    view.p = bytes.data();
+  }
+  void set(int64_t i, int width, double x) {
+    const float f = static_cast<float>(x);
+    if (width == 8) reinterpret_cast<double*>(bytes.data())[i] = x;
+    if (width == 4) reinterpret_cast<float*>(bytes.data())[i] = f;
+    if (width == 2) reinterpret_cast<uint16_t*>(bytes.data())[i] = f > 0 ? 0x3c00 : 0xb800;
+    if (width == 1) bytes[i] = x > -0.7;
+  }
+};
+
+void one(const Table& table, Dtype dtype, Map map, int64_t t, int64_t k, int64_t m, bool all,
+         int threads) {
+  const int64_t b = 2, h = all ? 1 : 3;
+  const int width = dtype == Dtype::f64 ? 8 : dtype == Dtype::f32 ? 4 : 2;
+  const int kept = dtype == Dtype::f64 ? 8 : 4;
+  Tensor q({b, h, t, k}, width, 1), key({b, h, t, k}, width, 2), v({b, h, t, m}, width, 3);
+  Tensor mask({b, t}, 1, 4), s0({b, h, k, m}, kept, 5), z0({b, h, k}, kept, 6);
+  Tensor decay({b, h, t}, kept, 7), dout({b, h, t, m}, width, 8);
+  Tensor ds({b, h, k, m}, kept, 9), dz({b, h, k}, kept, 10);
+  Tensor out({b, h, t, m}, width, 0), s({b, h, k, m}, kept, 0), z({b, h, k}, kept, 0);
+  Tensor dq({b, h, t, k}, width, 0), dk({b, h, t, k}, width, 0), dv({b, h, t, m}, width, 0);
+  Tensor ds0({b, h, k, m}, kept, 0), dz0({b, h, k}, kept, 0), ddecay({b, h, t}, kept, 0);
+  Linear p{};
+  p.b = b, p.h = h, p.t = t, p.k = k, p.m = m, p.dtype = dtype, p.map = map, p.threads = threads;
+  p.q = q.view, p.key = key.view, p.v = v.view, p.out = out.view, p.s = s.view, p.z = z.view;
+  p.dout = dout.view, p.dq = dq.view, p.dk = dk.view, p.dv = dv.view;
+  table.bidirectional_forward(p, parallel);
+  const std::vector<char> both_ways = out.bytes;
+  table.bidirectional_backward(p, parallel);
+  table.causal_forward(p, parallel);
+  if (dtype == Dtype::f32 && t > 0 && map == Map::elu_plus_one)
+    for (int64_t j = 0; j < m; ++j) {
+      const int64_t at = (t - 1) * m + j;
+      const float x = reinterpret_cast<const float*>(both_ways.data())[at];
+      const float y = reinterpret_cast<const float*>(out.bytes.data())[at];
+      if (!(std::fabs(x - y) < 1e-4)) ++failures, std::printf("%g != %g\n", x, y);
+    }
+  if (all) {
+    p.mask = mask.view, p.s0 = s0.view, p.z0 = z0.view, p.decay = decay.view;
+    p.ds = ds.view, p.dz = dz.view, p.ds0 = ds0.view, p.dz0 = dz0.view, p.ddecay = ddecay.view;
+  }
+  table.causal_forward(p, parallel);
+  table.causal_backward(p, parallel);
+}
+
+}  // namespace
+
+int main() {
+  for (const char* name : {"baseline", "avx2", "avx512"}) {
+    const Table* table = choose(name);
+    if (!table) continue;
+    for (int dtype = 0; dtype < 4; ++dtype)
+      for (int map = 0; map < 3; ++map)
+        for (int64_t t : {0, 1, 31, 33, 70})
+          for (int all = 0; all < 2; ++all) {
+            one(*table, Dtype(dtype), Map(map), t, 1, 3, all, 1);
+            one(*table, Dtype(dtype), Map(map), t, 17, 8, all, 2);
+          }
+    one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
+    one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
+    one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);
+    std::printf("%s done\n", name);
+  }
+  return failures != 0;
+}
