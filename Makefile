@@ -6,9 +6,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo test test-long check info clean
+.PHONY: demo bench test test-long check info clean
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kernels/csrc/*)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
@@ -16,6 +16,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: $(STAMP)                ## the main job on built-in data; ends with one report
 	$(BIN)/subquad demo
+
+bench: $(STAMP)               ## speed and memory on this machine, into results/kernels
+	$(BIN)/subquad bench --out results/kernels
 
 test: $(STAMP) check          ## everything that CI runs
 	$(BIN)/python -m pytest -n auto --dist loadfile

@@ -21,6 +21,7 @@ VERBS = {
     "predict": "Classify the rows of a file or of standard input, as JSON lines.",
     "generate": "Draw images or continue texts with a causal run.",
     "compare": "Train several mixers at equal budget and write an honest report.",
+    "bench": "Measure mixers and kernels against softmax on this machine.",
     "mixers": "List the mixers, what they cost and what they can do.",
     "info": "Say what this machine offers and what will be used.",
     "demo": "See what it is for, on built-in data, in a few minutes.",

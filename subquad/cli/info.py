@@ -19,13 +19,15 @@ def command(as_json: bool) -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Versions, device, threads, precision."""
+    """Versions, device, threads, precision, and which kernels serve."""
     import torch
 
     import subquad
+    from subquad.kernels import status
     from subquad.models.precision import device, native_bf16, resolve
 
-    on = device()
+    on, kernels = device(), status()
+    native = f"native, {kernels.instruction_set}, {kernels.threads}"
     return {
         "subquad": subquad.__version__,
         "python": platform.python_version(),
@@ -35,4 +37,5 @@ def facts() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "native bf16": "yes" if native_bf16(on) else "no",
         "default precision": resolve("auto", on),
+        "kernels": native if kernels.native else f"pure torch: {kernels.reason}",
     }

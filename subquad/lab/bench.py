@@ -2,7 +2,7 @@
 
 Speed is a ratio measured in one interleaved run: candidates take turns, each round gives a ratio,
 and the median and quartiles over rounds are what is reported. Threads should be pinned
-(``OMP_PROC_BIND=true OMP_PLACES=cores``): unpinned, two of them can share one core.
+(``OMP_PROC_BIND=true OMP_PLACES=cores``; the command does): unpinned, two can share a core.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,6 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from subquad.kernels import causal_linear_attention, status
 from subquad.lab.bench_result import BenchResult, Row, environment
 from subquad.lab.timing import Times, interleave, peak_memory
 from subquad.mixers import fnet, linear
@@ -59,16 +58,24 @@ def _first(form: Callable[..., tuple[Tensor, object]], q: Tensor, k: Tensor, v: 
     return form(q, k, v)[0]
 
 
+def _native(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    from subquad.kernels import causal_linear_attention
+
+    return causal_linear_attention(q, k, v)[0]
+
+
 #: Causal attention by name. The softmax one is the baseline.
 FORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "softmax": _softmax,
-    "native": partial(_first, causal_linear_attention),
+    "native": _native,
     "chunked": partial(_first, linear.chunked),
 }
 
 
 def forms() -> list[str]:
     """The forms this installation has."""
+    from subquad.kernels import status
+
     return [name for name in FORMS if name != "native" or status().native]
 
 
@@ -159,33 +166,16 @@ def bf16_error(t: int = 4096) -> float:
     """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
     q, k, v = attention_inputs(t, False, torch.bfloat16)
     exact = linear.chunked(q.double(), k.double(), v.double())[0]
-    found = causal_linear_attention(q, k, v)[0].double()
+    found = _native(q, k, v).double()
     return ((found - exact).abs().max() / exact.abs().max()).item()
 
 
-def bench(config: BenchConfig) -> BenchResult:
-    """Measure; print nothing."""
+def bench(config: BenchConfig, command: str = "subquad bench") -> BenchResult:
+    """Measure; print nothing. ``command`` is noted for whoever wants to measure again."""
     torch.manual_seed(config.seed)
     rows = _attention(config) + _fourier(config) + _steps(config)
     memory: dict[str, int] = {}
     if config.memory:
         memory = {n: peak_memory(n, max(config.lengths), backward=True) for n in forms()}
-    numbers = {"bf16 error": bf16_error()} if status().native else {}
-    return BenchResult(asdict(config), environment(config.seed), rows, memory, numbers)
-
-
-def _main() -> None:
-    """``python -m subquad.lab.bench [OUT [SECONDS]]``, pinned; the table is OUT/bench.txt."""
-    import os
-    import sys
-
-    if "OMP_PROC_BIND" not in os.environ:
-        pinned = {"OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
-        command = [sys.executable, "-m", "subquad.lab.bench", *sys.argv[1:]]
-        os.execve(sys.executable, command, os.environ | pinned)
-    given = dict(zip(("out", "seconds"), sys.argv[1:], strict=False))
-    bench(BenchConfig(seconds=float(given.get("seconds", 10)))).save(given.get("out", "results"))
-
-
-if __name__ == "__main__":
-    _main()
+    numbers = {"bf16 error": bf16_error()} if "native" in forms() else {}
+    return BenchResult(asdict(config), environment(config.seed, command), rows, memory, numbers)

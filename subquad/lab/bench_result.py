@@ -2,14 +2,12 @@
 
 import json
 import os
-import platform
-import subprocess
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from subquad.checkpoint import write_atomically, write_text
+from subquad.lab import machine
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,13 @@ class BenchResult:
     def save(self, folder: str | Path) -> None:
         """``bench.json``, ``bench.txt`` and ``bench.svg``."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         everything = asdict(self) | {
             "crossover": self.crossover(),
             "targets": [asdict(t) for t in self.targets()],
         }
-        (folder / "bench.json").write_text(json.dumps(everything, indent=1) + "\n")
-        (folder / "bench.txt").write_text(self.table() + "\n")
-        self._plot(folder / "bench.svg")
+        write_text(folder / "bench.json", json.dumps(everything, indent=1) + "\n")
+        write_text(folder / "bench.txt", self.table() + "\n")
+        write_atomically(folder / "bench.svg", self._plot)
 
     def _plot(self, path: Path) -> None:
         from matplotlib.figure import Figure
@@ -104,37 +101,17 @@ class BenchResult:
                 axes.loglog(*zip(*points, strict=True), marker="o", label=name)
             axes.set(title=kind, xlabel="tokens", ylabel="milliseconds")
             axes.legend()
-        figure.savefig(path)
+        figure.savefig(path, format="svg")
 
 
-def environment(seed: int) -> dict[str, Any]:
+def environment(seed: int, command: str) -> dict[str, Any]:
     """What a reader needs to measure again, and to know what was measured."""
     from subquad.kernels import status
 
-    return {
-        "command": " ".join(["python", "-m", "subquad.lab.bench", *sys.argv[1:]]),
-        "commit": _commit(),
+    return machine.facts("fp32, training steps in bf16 autocast") | {
+        "command": command,
         "seed": seed,
-        "threads": torch.get_num_threads(),
         "pinned": os.environ.get("OMP_PROC_BIND", "false"),
-        "machine": _processor(),
-        "torch": torch.__version__,
         "kernels": asdict(status()),
         "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
     }
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    here = Path(__file__).parent
-    done = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return f"{named[0]}, {len(named)} processors" if named else platform.machine()

@@ -20,7 +20,17 @@ def one_line(done, code):
 def test_help_lists_every_verb(command):
     done = command("--help")
     assert done.returncode == 0
-    for verb in ("train", "evaluate", "predict", "generate", "compare", "mixers", "info", "demo"):
+    for verb in (
+        "train",
+        "evaluate",
+        "predict",
+        "generate",
+        "compare",
+        "bench",
+        "mixers",
+        "info",
+        "demo",
+    ):
         assert f"  {verb} " in done.stdout
 
 
