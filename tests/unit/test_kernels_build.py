@@ -38,14 +38,12 @@ def wheel_names(sdist: Path, folder: Path, **variables: str) -> list[str]:
         return archive.namelist()
 
 
-@pytest.mark.long
 def test_with_a_compiler(sdist: Path, tmp_path: Path) -> None:
     names = wheel_names(sdist, tmp_path)
     assert any(n.startswith("subquad/kernels/_native") for n in names)
     assert not any("csrc" in n for n in names)
 
 
-@pytest.mark.long
 def test_without_a_compiler(sdist: Path, tmp_path: Path) -> None:
     names = wheel_names(sdist, tmp_path, CC="/no/compiler", CXX="/no/compiler")
     assert "subquad/kernels/loading.py" in names
