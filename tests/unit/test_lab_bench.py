@@ -1,0 +1,86 @@
+"""The bench measures what it says, and its verdicts follow from the numbers."""
+
+import json
+import sys
+
+import pytest
+
+from subquad.kernels import status
+from subquad.lab.bench import BenchConfig, bench, forms
+from subquad.lab.bench_result import BenchResult, Row
+from subquad.lab.timing import Times, peak_memory
+
+TINY = BenchConfig(
+    lengths=(8, 16),
+    long_lengths=(),
+    step_lengths=(),
+    fourier_shapes=((1, 8, 4),),
+    seconds=0.01,
+    memory=False,
+)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return bench(TINY, "subquad bench --out here")
+
+
+def made(rows):
+    return BenchResult({"lengths": (64, 128), "step_lengths": ()}, {}, rows, {}, {})
+
+
+def forward(t, ratio):
+    return Row("forward", "native", t, 1.0, "softmax", ratio, ratio, ratio, 3)
+
+
+def test_every_form_is_measured_both_ways(measured):
+    found = {(r.kind, r.name) for r in measured.rows}
+    for name in forms():
+        assert ("forward", name) in found
+        assert ("forward+backward", name) in found
+    assert all(r.seconds > 0 and r.low <= r.ratio <= r.high for r in measured.rows)
+    assert measured.environment["command"] == "subquad bench --out here"
+
+
+def test_results_are_written_whole(measured, tmp_path):
+    measured.save(tmp_path / "out")
+    document = json.loads((tmp_path / "out" / "bench.json").read_text())
+    assert document["rows"][0]["kind"] == "forward"
+    assert "<svg" in (tmp_path / "out" / "bench.svg").read_text()
+    assert "crossover" in (tmp_path / "out" / "bench.txt").read_text()
+    assert len(list((tmp_path / "out").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("ratios", "words"),
+    [
+        ((1.1, 2.0), "none: ahead at every length"),
+        ((0.9, 2.0), "ahead from 128 tokens on"),
+        ((0.9, 0.8), "not ahead at any length"),
+    ],
+)
+def test_the_crossover_follows_from_the_ratios(ratios, words):
+    rows = [forward(t, ratio) for t, ratio in zip((64, 128), ratios, strict=True)]
+    assert made(rows).crossover().startswith(words)
+
+
+def test_a_target_passes_only_if_it_was_measured_and_reached():
+    by_text = {t.text: t for t in made([forward(64, 1.0), forward(128, 0.99)]).targets()}
+    assert by_text["forward, 64, times softmax ≥ 1"].passed
+    assert not by_text["forward, 128, times softmax ≥ 1"].passed
+    missing = by_text["forward, 256, times softmax ≥ 1"]
+    assert missing.found is None
+    assert not missing.passed
+
+
+def test_ratios_are_taken_round_by_round():
+    times = Times({"slow": [2.0, 20.0, 6.0], "fast": [1.0, 10.0, 2.0]})
+    assert times.ratio("slow", "fast")[0] == 2.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_holds_at_least_the_outputs():
+    form = "native" if status().native else "chunked"
+    t = 2048
+    tensor = 8 * t * 64 * 4
+    assert 3 * tensor <= peak_memory(form, t, backward=True) < 60 * tensor
