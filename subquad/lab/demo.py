@@ -39,12 +39,12 @@ SHOWN = 64
 class Settings:
     """How much the demonstration does; the defaults take about three minutes on two cores."""
 
-    epochs: float = 14
+    epochs: float = 12
     """Of each mixer in the comparison."""
     seeds: int = 3
     pixel_epochs: float | None = None
     """Of the model that draws; None = the task's own default."""
-    temperature: float = 0.6
+    temperature: float = 0.7
     lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048)
     """Row lengths at which one layer is measured."""
     speeds: tuple[tuple[int, int, int], ...] = ((64, 64, 3), (784, 16, 2))
@@ -180,7 +180,7 @@ def compare_config(settings: Settings) -> Config:
             config.model, layers=1, d=64, heads=4, ff=128, dropout=0.0, token_dropout=0.0
         ),
         training=replace(
-            config.training, epochs=settings.epochs, batch=16, lr=5e-3, precision="fp32"
+            config.training, epochs=settings.epochs, batch=16, lr=4e-3, precision="fp32"
         ),
     )
 

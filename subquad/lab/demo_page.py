@@ -70,11 +70,14 @@ def _judgement(drawing: Drawing) -> str:
         f"A neural network that has seen only real digits ({j.accuracy:.1%} right on held-out "
         f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the "
         f"{j.samples} generated digits. For scale: {j.real:.1%} of held-out real digits, and "
-        f"{j.noise:.1%} of images whose pixels are drawn singly. {j.classes} of the ten digits "
-        "occur. "
+        f"{j.noise:.1%} of images whose pixels are drawn singly. {_kinds(j.classes)}. "
         f"{_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
         f"the median (held-out real digits: {j.nearest_real:.1f})."
     ).replace("%", " %")
+
+
+def _kinds(classes: int) -> str:
+    return "All ten digits occur" if classes == 10 else f"{classes} of the ten digits occur"
 
 
 def _copies(copies: int) -> str:

@@ -71,14 +71,19 @@ def quality_speed(comparison: Comparison) -> str:
     return to_svg(drawn, "quality", f"{shown.title} against time per training step. {words}.")
 
 
-def _point_labels(axes: Any, ends: list[tuple[str, float, float, str]]) -> None:
-    """Labels beside points; those of points that are near each other are pushed apart."""
-    span = axes.get_xlim()[1] * 0.22
-    left = sorted(ends, key=lambda e: e[1])
-    while left:
-        near = [e for e in left if e[1] - left[0][1] < span]
-        end_labels(axes, near)
-        left = left[len(near) :]
+def _point_labels(axes: Any, points: list[tuple[str, float, float, str]]) -> None:
+    """Names over and under the points in turn, from left to right, so that neighbours keep apart."""
+    for i, (name, x, y, color) in enumerate(sorted(points, key=lambda p: p[1])):
+        axes.annotate(
+            name,
+            (x, y),
+            xytext=(0, 11 if i % 2 else -12),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=9.5,
+            color=color,
+        )
 
 
 def floors_in_view(comparison: Comparison) -> list[Candidate]:
@@ -91,7 +96,7 @@ def floors_in_view(comparison: Comparison) -> list[Candidate]:
 
 def _pad(axes: Any, values: Sequence[float]) -> None:
     low, high = min(values), max(values)
-    room = max(0.12 * (high - low), 0.002 * abs(high), 1e-6)
+    room = max(0.15 * (high - low), 0.002 * abs(high), 1e-6)
     axes.set_ylim(low - room, high + room)
 
 
@@ -163,7 +168,8 @@ def learning(comparison: Comparison) -> str:
         words.append(f"{name} ends at {mean[-1]:.4g}")
         last = max(last, *(int(p["step"]) for c in curves for p in c))
     axes.set_xlim(0, last * 1.3)
-    axes.set_xticks([t for t in axes.get_xticks() if t <= last * 1.01])
+    ticks = [t for t in axes.get_xticks() if t <= last * 1.01]
+    axes.set_xticks(ticks, [f"{t:,g}" for t in ticks])
     label_axes(axes, "training steps", _title(shown) if key == shown.key else "loss")
     end_labels(axes, ends)
     return to_svg(drawn, "learning", f"Held-out {key} while training. {'; '.join(words)}.")

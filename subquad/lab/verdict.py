@@ -5,7 +5,9 @@
    2n - 2 degrees of freedom) times the standard error of a difference of two means over n seeds,
    and never less than one evaluated row.
 3. Of those that are level, the cheapest is recommended: a floor before any model, then the model
-   with the fewest seconds per step.
+   with the fewest seconds per step. One that varies much more between seeds than the best (over
+   three times its standard deviation, and over a hundredth) is level only because it cannot be
+   relied on, and is not recommended.
 4. With one seed nothing is claimed: the best is named, and that it may be chance.
 """
 
@@ -110,12 +112,24 @@ def judge(candidates: Sequence[Candidate], figure: Figure) -> Verdict:
     if min(len(c.values) for c in candidates) < 2:
         return _one_seed(ranked, figure)
     level = [c for c in ranked if c is best or not differ(c, best, figure)]
-    choice = min(level, key=lambda c: (not c.floor, c.seconds or 0.0))
+    steady = [c for c in level if _steady(c, best)]
+    choice = min(steady, key=lambda c: (not c.floor, c.seconds or 0.0))
     headline = _headline(choice, best, figure)
-    reasons = (*_level(choice, level, figure), *_softmax(choice, ranked, figure))
+    reasons = (*_level(choice, level, figure), *_unsteady(level, steady, figure))
+    reasons = (*reasons, *_softmax(choice, ranked, figure))
     if not choice.floor:
         reasons = (*reasons, *_floors(ranked, figure))
     return Verdict(choice.name, headline, reasons, tuple(c.name for c in level))
+
+
+def _steady(c: Candidate, best: Candidate) -> bool:
+    """Whether ``c`` can be relied on as the best one can."""
+    return c is best or c.std <= max(3 * best.std, 0.01 * abs(best.mean))
+
+
+def _unsteady(level: list[Candidate], steady: list[Candidate], figure: Figure) -> list[str]:
+    names = [f"{c.name} (± {figure.show(c.std)})" for c in level if c not in steady]
+    return [f"Too unsteady between seeds to be recommended: {_list(names)}."] if names else []
 
 
 def _headline(choice: Candidate, best: Candidate, figure: Figure) -> str:
@@ -128,10 +142,11 @@ def _headline(choice: Candidate, best: Candidate, figure: Figure) -> str:
     if choice.floor:
         name = "the bag of words" if choice.name == BAG else choice.name
         return f"Use {name}: {got}, and no mixer here does better."
+    name = "no mixer at all (none)" if choice.name == "none" else choice.name
     if choice is best:
-        return f"Use {choice.name}: {got}, the best of all."
+        return f"Use {name}: {got}, the best of all."
     return (
-        f"Use {choice.name}: {got}, level with {best.name} ({figure.show(best.mean)}) "
+        f"Use {name}: {got}, level with {best.name} ({figure.show(best.mean)}) "
         "and cheaper to train."
     )
 

@@ -47,7 +47,7 @@ def test_one_report_tells_the_story(made):
     assert all(f">{mixer}<" in page for mixer in MIXERS)
     assert "317×" in page
     assert "19×" in page
-    assert "temperature 0.6" in page
+    assert "temperature 0.7" in page
     assert not re.findall(r"(?:https?:)?//\w[\w.]+\.\w+", re.sub(r"base64,[^\"]+", "", page))
     assert re.search(r"images whose pixels are drawn singly", page)
 

@@ -59,6 +59,20 @@ def test_within_noise_the_cheapest_model_is_recommended_and_the_others_named():
     assert any("bag of words" in reason and "70.0 %" in reason for reason in verdict.reasons)
 
 
+def test_a_mixer_that_cannot_be_relied_on_is_not_recommended():
+    verdict = judge(
+        [mixer("softmax", 0.3, 0.93, 0.94, 0.93), mixer("fnet", 0.1, 0.95, 0.94, 0.50)], ACCURACY
+    )
+    assert verdict.choice == "softmax"
+    assert "fnet" in verdict.level
+    assert any("unsteady" in reason and "fnet (± 25.7 %)" in reason for reason in verdict.reasons)
+
+
+def test_no_mixing_is_said_in_words():
+    verdict = judge([mixer("none", 0.1, 0.9, 0.9), mixer("linear", 0.2, 0.8, 0.8)], ACCURACY)
+    assert verdict.headline.startswith("Use no mixer at all (none): 90.0 %")
+
+
 def test_one_seed_claims_nothing():
     verdict = judge([mixer("linear", 0.1, 0.5), mixer("softmax", 0.1, 0.9)], ACCURACY)
     assert verdict.headline.startswith("One seed: no claim.")
