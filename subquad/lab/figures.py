@@ -72,7 +72,7 @@ def quality_speed(comparison: Comparison) -> str:
 
 
 def _point_labels(axes: Any, points: list[tuple[str, float, float, str]]) -> None:
-    """Names over and under the points in turn, from left to right, so that neighbours keep apart."""
+    """Names over and under the points in turn, left to right, so that neighbours keep apart."""
     for i, (name, x, y, color) in enumerate(sorted(points, key=lambda p: p[1])):
         axes.annotate(
             name,
