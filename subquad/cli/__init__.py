@@ -64,6 +64,9 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(argv: list[str] | None = None) -> int:
     """Run the command; return the exit code. No traceback reaches a user without ``--debug``."""
+    # Threads that wait give their core away instead of spinning on it: where something else runs
+    # too, spinning made training up to twelve times slower (LOG.md). Read when torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app.main(argv, prog_name="subquad", standalone_mode=False)
         sys.stdout.flush()

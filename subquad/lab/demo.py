@@ -39,9 +39,9 @@ SHOWN = 64
 class Settings:
     """How much the demonstration does; the defaults take about three minutes on two cores."""
 
-    epochs: float = 12
+    epochs: float = 10
     """Of each mixer in the comparison."""
-    seeds: int = 3
+    seeds: int = 2
     pixel_epochs: float | None = None
     """Of the model that draws; None = the task's own default."""
     temperature: float = 0.7
