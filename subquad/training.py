@@ -28,7 +28,7 @@ from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
-from subquad.tasks import Config, Task, task_class
+from subquad.tasks import Config, Task, check, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
@@ -72,17 +72,7 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
-    budget = [config.training.steps, config.training.epochs, config.training.minutes]
-    if sum(b is not None for b in budget) != 1:
-        raise UsageError("give exactly one of --steps, --epochs and --minutes")
-    if min(b for b in budget if b is not None) <= 0:
-        raise UsageError("the budget (--steps, --epochs or --minutes) must be more than zero")
-    try:
-        config.model.check(causal=task_class(config.task).causal)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if config.training.class_weights and config.task != "classify":
-        raise UsageError(f"--class-weights means nothing to the task {config.task}")
+    check(config)
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
     if out.is_file():

@@ -28,7 +28,7 @@ from subquad.lab.reproduce import compare_command
 from subquad.lab.runs import Result, Watch, obtain, run_name
 from subquad.lab.verdict import Candidate, Figure, Verdict, judge
 from subquad.models.precision import device, resolve
-from subquad.tasks import Config, Task, task_class
+from subquad.tasks import Config, Task, check, task_class
 from subquad.training import fingerprint
 
 REPORT, RESULTS = "report.html", "results.json"
@@ -214,12 +214,9 @@ def _plan(config: Config, mixers: Sequence[str], seeds: int) -> list[Config]:
         for mixer in mixers:
             mine = {n: o for n, o in config.model.mixer_options.items() if n == mixer}
             model = replace(config.model, mixers=(mixer,), mixer_options=mine)
-            try:
-                model.check(causal=task_class(config.task).causal)
-            except ValueError as error:
-                raise UsageError(str(error)) from None
-            seeded = _seeded(config, config.training.seed + k)
-            plan.append(replace(seeded, model=model))
+            one = replace(_seeded(config, config.training.seed + k), model=model)
+            check(one)
+            plan.append(one)
     return plan
 
 

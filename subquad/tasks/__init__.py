@@ -7,7 +7,17 @@ from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.language import Language
 from subquad.tasks.pixels import Pixels
 
-__all__ = ["TASKS", "Config", "DataConfig", "Loss", "Score", "Task", "TrainConfig", "task_class"]
+__all__ = [
+    "TASKS",
+    "Config",
+    "DataConfig",
+    "Loss",
+    "Score",
+    "Task",
+    "TrainConfig",
+    "check",
+    "task_class",
+]
 
 TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Classify, Language, Pixels)}
 
@@ -21,3 +31,20 @@ def task_class(name: str) -> type[Task]:
     if name not in TASKS:
         raise UsageError(f"task {name!r} is not one of {', '.join(TASKS)}")
     return TASKS[name]
+
+
+def check(config: Config) -> None:
+    """Refuse a configuration that cannot be, before any work is done.
+
+    Raises:
+        UsageError: naming the setting, what was found and what would be right.
+    """
+    task = task_class(config.task)
+    try:
+        config.data.check()
+        config.training.check()
+        config.model.check(causal=task.causal)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if config.training.class_weights and task is not Classify:
+        raise UsageError(f"--class-weights means nothing to the task {config.task}")

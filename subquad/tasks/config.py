@@ -3,6 +3,7 @@ overrides some of them in its own file."""
 
 import dataclasses
 import json
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -42,6 +43,11 @@ class DataConfig:
     """Longest row in tokens; longer texts are cut (and counted)."""
     validation: float = 0.1
     """Part held out from training to choose the best weights."""
+
+    def check(self) -> None:
+        """Refuse what cannot be (``ValueError``, one line)."""
+        _at_least(self, 1, "length", "vocabulary")
+        _share(self, "validation")
 
     def reading(self) -> ReadOptions:
         """How files are read, training's and all later ones."""
@@ -94,6 +100,36 @@ class TrainConfig:
     """Checkpoints kept."""
     workers: int = 0
     """Processes that prepare batches; the batches are the same."""
+
+    def check(self) -> None:
+        """Refuse what cannot be (``ValueError``, one line)."""
+        given = [n for n in ("steps", "epochs", "minutes") if getattr(self, n) is not None]
+        if len(given) != 1:
+            raise ValueError("give exactly one of --steps, --epochs and --minutes")
+        _more_than_zero(self, given[0], "lr", "clip")
+        _at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
+        _at_least(self, 0, "weight_decay", "workers", "seed")
+        _share(self, "warmup")
+        if self.seed >= 2**63:
+            raise ValueError(f"seed={self.seed} must be below 2^63")
+
+
+def _at_least(config: Any, least: int, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value is not None and not least <= value < math.inf:
+            raise ValueError(f"{name}={value} must be a number of at least {least}")
+
+
+def _more_than_zero(config: Any, *names: str) -> None:
+    for name in names:
+        if not 0 < getattr(config, name) < math.inf:
+            raise ValueError(f"{name}={getattr(config, name)} must be a number above zero")
+
+
+def _share(config: Any, name: str) -> None:
+    if not 0 <= getattr(config, name) < 1:
+        raise ValueError(f"{name}={getattr(config, name)} must be at least 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)

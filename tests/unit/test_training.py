@@ -208,7 +208,7 @@ def test_b40_a_second_signal_stops_at_once(tmp_path):
 def test_budgets(tmp_path):
     with pytest.raises(UsageError, match="exactly one"):
         train(tiny(epochs=1.0), tmp_path / "a")
-    with pytest.raises(UsageError, match="more than zero"):
+    with pytest.raises(UsageError, match="steps=0 must be a number above zero"):
         train(tiny(steps=0), tmp_path / "b")
     run = train(tiny(steps=None, minutes=0.03), tmp_path / "c")
     assert losses(run.path)[-1][0] > 1
@@ -249,3 +249,36 @@ def test_weight_decay_spares_embeddings_biases_and_norms(tmp_path):
     assert "encoder.embedding.tokens.weight" in spared
     assert all("weight" not in n or "norm" in n or "embedding" in n for n in spared)
     assert sum(len(g["params"]) for g in groups) == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"lr": -1.0}, "lr=-1.0 must be a number above zero"),
+        ({"lr": math.nan}, "lr=nan must be a number above zero"),
+        ({"clip": 0.0}, "clip=0.0"),
+        ({"batch": 0}, "batch=0 must be a number of at least 1"),
+        ({"accumulate": 0}, "accumulate=0"),
+        ({"evaluations": 0}, "evaluations=0"),
+        ({"keep": 0}, "keep=0"),
+        ({"save_every": 0}, "save_every=0"),
+        ({"patience": 0}, "patience=0"),
+        ({"workers": -1}, "workers=-1"),
+        ({"seed": -1}, "seed=-1"),
+        ({"seed": 2**63}, "below 2"),
+        ({"warmup": 1.0}, "warmup=1.0 must be at least 0 and below 1"),
+        ({"weight_decay": math.nan}, "weight_decay=nan"),
+        ({"steps": None, "epochs": math.inf}, "epochs=inf"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused_before_any_work(tmp_path, changes, words):
+    with pytest.raises(UsageError, match=words):
+        train(tiny(**changes), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("changes", [{"length": 0}, {"validation": 1.0}, {"validation": math.nan}])
+def test_data_settings_that_cannot_be_are_refused(tmp_path, changes):
+    config = tiny()
+    with pytest.raises(UsageError, match=next(iter(changes))):
+        train(replace(config, data=replace(config.data, **changes)), tmp_path / "run")
