@@ -118,9 +118,9 @@ class Images:
     """Generated images and what they cost."""
 
     pixels: npt.NDArray[np.int64]
-    """``[n, height, width]``."""
+    """``[n, height, width]``, or ``[n, height, width, channels]``."""
     levels: int
-    """Grey levels: values run from 0 to ``levels - 1``."""
+    """Values run from 0 to ``levels - 1``."""
     state_bytes: int
     """Size of the state after the last pixel, all samples together."""
 
@@ -136,10 +136,9 @@ def images(run: Run, samples: int, sampling: Sampling, watch: Watch = _ignore) -
         raise UsageError(f"{run.path} is a {run.config.task} run; only pixels runs draw images")
     model = causal_model(run)
     start = torch.full((samples, 1), task.start, device=run.device)
-    h, w = task.shape
-    tokens, state = continue_tokens(model, start, h * w, sampling, watch=watch)
-    pixels = tokens.cpu().numpy().reshape(samples, h, w)
-    return Images(pixels, task.levels, state.nbytes)
+    tokens, state = continue_tokens(model, start, task.images.length, sampling, watch=watch)
+    pixels = tokens.cpu().numpy().reshape(samples, *task.images.shape)
+    return Images(pixels, task.images.levels, state.nbytes)
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,18 @@ class Run:
             examples = self.task.examples(path, Path(scratch) / "store")
             return score(self.task, self.model, examples, self.config)
 
-    def predict(
-        self, inputs: Iterable[str], batch: int = EVALUATION_BATCH
-    ) -> Iterator[dict[str, Any]]:
-        """One answer per input, in order, in constant memory.
+    def predict(self, inputs: Iterable[str]) -> list[dict[str, Any]]:
+        """One answer per input, in order: ``label`` and ``probabilities``.
 
         Raises:
             UsageError: the run's task generates instead.
         """
+        return list(self.stream(inputs))
+
+    def stream(
+        self, inputs: Iterable[str], batch: int = EVALUATION_BATCH
+    ) -> Iterator[dict[str, Any]]:
+        """``predict``, in constant memory however many inputs there are."""
         for group in _groups(inputs, batch):
             precision = resolve(self.config.training.precision, self.device)
             with torch.inference_mode(), autocast(precision, self.device):
@@ -71,7 +75,7 @@ class Run:
         gets an ``error`` instead, and the others go on."""
         for group in _groups(source.outcomes(), batch):
             texts = [record.text for record in group if isinstance(record, Record)]
-            answers = self.predict(texts, batch)
+            answers = self.stream(texts, batch)
             for outcome in group:
                 if isinstance(outcome, Record):
                     yield {"row": outcome.row} | next(answers)

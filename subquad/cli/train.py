@@ -18,7 +18,8 @@ from subquad.cli.flags import config_flags, configure
 @json_flag
 def command(data: str, out: Path, resume: bool, as_json: bool, task: str, **values: Any) -> None:
     """Train a model on DATA: a CSV, TSV, JSONL or Parquet file (.gz and .zst too), a folder
-    of class folders, plain text, or the built-in name `digits`.
+    of class folders, plain text; for pixels IDX, .npy, .npz or a folder of pictures; or the
+    built-in name `digits`.
 
     Flags that are not given take the task's own defaults, which `RUN/config.json` records.
     """

@@ -26,6 +26,8 @@ Scores = Callable[[Rows], npt.NDArray[np.float64]]
 
 MAJORITY, BAG, LOGISTIC = "majority class", "bag of words", "logistic regression"
 UNIGRAM, MARKOV = "each pixel alone", "the pixel before"
+#: Beyond so many levels the table of pairs is too large to keep and too sparse to fill.
+MARKOV_LEVELS = 64
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,11 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
     """Bits per pixel of two tables of counts over places and grey levels."""
 
     def unigram() -> Scores:
-        logs = np.log2(_marginals(matrix(training), task.levels))
+        logs = np.log2(_marginals(matrix(training), task.images.levels))
         return lambda found: logs[np.arange(found.shape[1] - 1), found[:, 1:]]
 
     def markov() -> Scores:
-        logs = np.log2(_transitions(matrix(training), task.levels))
+        logs = np.log2(_transitions(matrix(training), task.images.levels))
         return lambda found: logs[np.arange(found.shape[1] - 1), found[:, :-1], found[:, 1:]]
 
     def floor(name: str, what: str, fit: Callable[[], Scores]) -> Floor:
@@ -133,10 +135,11 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
         tested = None if test is None else score(_encoded(task, test))
         return Floor(name, what, score(held_out), tested, time.perf_counter() - began)
 
-    return [
-        floor(UNIGRAM, "how often each level occurs at each place; knows no context", unigram),
-        floor(MARKOV, "how often a level follows another at each place (Markov)", markov),
-    ]
+    found = [floor(UNIGRAM, "how often each level occurs at each place; no context", unigram)]
+    if task.images.levels <= MARKOV_LEVELS:
+        what = "how often a level follows another at each place (Markov)"
+        found.append(floor(MARKOV, what, markov))
+    return found
 
 
 def _marginals(rows: Rows, levels: int) -> npt.NDArray[np.float64]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from subquad.data.batches import Batch, Examples
+from subquad.errors import UsageError
 from subquad.tasks.config import Config
 
 
@@ -90,10 +91,14 @@ class Task(ABC):
     ) -> dict[str, Any]:
         """Metrics over ``batches``, which are all of ``examples``; holds ``score.name``."""
 
-    def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
+    def predict(
+        self,
+        model: nn.Module,  # noqa: ARG002
+        inputs: Sequence[str],  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
         """One result per input, in order.
 
         Raises:
-            NotImplementedError: the task generates instead.
+            UsageError: the task generates instead.
         """
-        raise NotImplementedError(f"{self.name} generates; it does not predict")
+        raise UsageError(f"a {self.name} run generates; only classify runs predict")

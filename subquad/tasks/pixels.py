@@ -1,5 +1,8 @@
 """Images as rows of pixels, learned causally, so that the model can draw new ones."""
 
+import json
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -8,25 +11,42 @@ from torch import nn
 
 from subquad.data import digits
 from subquad.data.batches import Examples
+from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
-from subquad.data.splits import split
-from subquad.errors import UsageError
+from subquad.data.splits import Rows, split
+from subquad.errors import SubquadError, UsageError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
 
+SHAPE = "images.json"
+
+
+@dataclass(frozen=True)
+class Format:
+    """What every image of a run has in common."""
+
+    shape: tuple[int, ...]
+    """Height, width, and channels if there are any."""
+    levels: int
+    """Values of a pixel run from 0 to ``levels - 1``."""
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.shape)
+
 
 class Pixels(CausalTask):
-    """A categorical distribution for each pixel, given those before it in raster order."""
+    """A categorical distribution for each pixel, given those before it in raster order (of a
+    coloured image: each sub-pixel)."""
 
     name: ClassVar[str] = "pixels"
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.shape = digits.SHAPE
-        self.levels = digits.LEVELS
+    def __init__(self, config: Config, images: Format) -> None:
+        self.config = replace(config, data=replace(config.data, length=images.length))
+        self.images = images
         #: Stands before the first pixel.
-        self.start = self.levels
+        self.start = images.levels
 
     @classmethod
     def defaults(cls) -> Config:
@@ -38,36 +58,71 @@ class Pixels(CausalTask):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Pixels", Examples, Examples]:
-        if config.data.path != digits.NAME:
-            raise UsageError(f"pixels learns from {digits.NAME!r}, not from {config.data.path!r}")
-        task = cls(config)
-        examples = task.examples(config.data.path, store)
-        train, held = split(
-            len(examples), config.data.validation, seed=0, labels=digits.load().labels
-        )
-        return task, examples.select(train), examples.select(held)
+    def fit(cls, config: Config, store: Path) -> tuple["Pixels", Examples, Examples]:  # noqa: ARG003
+        _refuse_text_options(config.data, cls.defaults().data)
+        found = open_images(config.data.path)
+        task = cls(config, Format(found.pixels.shape[1:], found.levels))
+        train, held = _split(found, config.data.validation)
+        if not len(train):
+            raise SubquadError(
+                f"{config.data.path} holds {len(found)} images: too few to learn from"
+            )
+        task.notes = [found.detected]
+        return task, task._rows(found, train), task._rows(found, held)
 
     def save(self, run: Path) -> None:
-        """Nothing is learned from the data besides the weights."""
+        about = {"shape": self.images.shape, "levels": self.images.levels}
+        (run / SHAPE).write_text(json.dumps(about) + "\n", encoding="utf-8")
 
     @classmethod
-    def load(cls, run: Path, config: Config) -> "Pixels":  # noqa: ARG003
-        return cls(config)
+    def load(cls, run: Path, config: Config) -> "Pixels":
+        try:
+            about = json.loads((run / SHAPE).read_text(encoding="utf-8"))
+            images = Format(tuple(map(int, about["shape"])), int(about["levels"]))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise SubquadError(f"{run / SHAPE} cannot be read: {error}") from None
+        return cls(config, images)
 
     def examples(self, path: str, store: Path) -> Examples:  # noqa: ARG002
-        if path != digits.NAME:
-            raise UsageError(f"pixels learns from {digits.NAME!r}, not from {path!r}")
-        images = digits.load().tokens
-        return Examples(Ragged.of(np.append(self.start, images[i]) for i in range(len(images))))
+        found = open_images(path)
+        if Format(found.pixels.shape[1:], found.levels) != self.images:
+            raise UsageError(
+                f"{path} holds images of {_words(found.pixels.shape[1:], found.levels)}; this run "
+                f"learned from {_words(self.images.shape, self.images.levels)}"
+            )
+        if path == self.config.data.path == digits.NAME:  # only those that training did not see
+            return self._rows(found, _split(found, self.config.data.validation)[1])
+        return self._rows(found, np.arange(len(found)))
+
+    def _rows(self, found: Images, rows: Rows) -> Examples:
+        """The start token, then the pixels in raster order."""
+        flat = found.pixels[rows].reshape(len(rows), -1).astype(np.int32)
+        starts = np.full((len(rows), 1), self.start, dtype=np.int32)
+        offsets = np.arange(len(rows) + 1, dtype=np.int64) * (self.images.length + 1)
+        return Examples(Ragged(np.concatenate([starts, flat], axis=1).ravel(), offsets))
 
     def model(self) -> nn.Module:
         return CausalModel(
             self.config.model,
-            inputs=self.levels + 1,
-            outputs=self.levels,
-            length=self.config.data.length,
+            inputs=self.images.levels + 1,
+            outputs=self.images.levels,
+            length=self.images.length,
         )
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
         return {"bits_per_dim": bits / count}
+
+
+def _split(found: Images, share: float) -> tuple[Rows, Rows]:
+    classes = None if found.labels is None else np.unique(found.labels, return_inverse=True)[1]
+    return split(len(found), share, seed=0, labels=classes)
+
+
+def _words(shape: tuple[int, ...], levels: int) -> str:
+    return f"{'×'.join(map(str, shape))} in {levels} levels"
+
+
+def _refuse_text_options(data: DataConfig, usual: DataConfig) -> None:
+    for name in ("text", "label", "format", "tokenizer", "quotes"):
+        if getattr(data, name) != getattr(usual, name):
+            raise UsageError(f"--{name} is for texts; the task pixels reads images")

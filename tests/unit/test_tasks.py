@@ -164,3 +164,40 @@ def test_standard_input_is_refused_for_training(tmp_path):
 def test_a_batch_moves_whole():
     batch = Batch(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1), (0,))
     assert batch.to("cpu").rows == (0,)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (4, 3, 3)])
+def test_pixels_learn_from_arrays_of_any_shape(tmp_path, shape):
+    pixels = np.random.default_rng(0).integers(0, 256, (12, *shape)).astype(np.uint8)
+    np.save(tmp_path / "a.npy", pixels)
+    c = config("pixels", tmp_path / "a.npy", validation=0.25)
+    task, training, held_out = task_class("pixels").fit(c, tmp_path / "store")
+    assert (len(training), len(held_out)) == (9, 3)
+    row = training.tokens[0]
+    assert row[0] == task.start == 256
+    assert any(np.array_equal(row[1:].reshape(shape), image) for image in pixels)
+    task.save(tmp_path)
+    again = type(task).load(tmp_path, task.config)
+    assert again.images == task.images
+    np.save(tmp_path / "b.npy", pixels[:, :2])
+    with pytest.raises(UsageError, match=r"2×3.*learned from 4×3"):
+        again.examples(str(tmp_path / "b.npy"), tmp_path / "other")
+
+
+def test_pixels_of_the_digits_are_evaluated_on_unseen_ones(tmp_path):
+    task, training, held_out = task_class("pixels").fit(config("pixels", "digits"), tmp_path)
+    assert np.array_equal(task.examples("digits", tmp_path).tokens.values, held_out.tokens.values)
+    assert len(training) + len(held_out) == 1797
+
+
+def test_a_contact_sheet_of_grey_and_coloured_images():
+    from subquad.tasks.pictures import contact_sheet
+
+    grey = contact_sheet(np.zeros((5, 2, 2), dtype=int), 17)
+    assert grey.mode == "L"
+    assert set(np.unique(np.asarray(grey))) == {255}
+    ink = contact_sheet(np.full((1, 2, 2), 16), 17)
+    assert np.asarray(ink).min() == 0
+    colour = contact_sheet(np.full((2, 2, 2, 3), [255, 0, 0]), 256)
+    assert colour.mode == "RGB"
+    assert (np.asarray(colour)[30, 30] == [255, 0, 0]).all()
