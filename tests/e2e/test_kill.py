@@ -1,6 +1,7 @@
 """B23: a run killed at any instant loses nothing but the steps since its last checkpoint."""
 
 import multiprocessing
+import os
 import random
 import time
 from dataclasses import replace
@@ -26,7 +27,9 @@ def config(steps):
 
 @pytest.fixture(scope="module")
 def context():
-    """Children that start at once: the server has imported everything already."""
+    """Children that start at once: the server has imported everything already. They use one
+    thread as this process does: other numbers of threads add up in another order."""
+    os.environ["OMP_NUM_THREADS"] = "1"
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["subquad.training", "sklearn.datasets"])
     return context

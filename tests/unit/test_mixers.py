@@ -90,7 +90,7 @@ def test_heads_must_divide_the_width(d: int, heads: int) -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"form": "fast"}, "form='fast' is not one of quadratic, chunked, recurrent"),
+        ({"form": "fast"}, "form='fast' is not one of auto, quadratic, chunked, recurrent, native"),
         ({"feature_map": "cos"}, r"feature_map='cos' is not one of elu\+1, relu"),
     ],
 )
