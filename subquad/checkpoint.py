@@ -56,6 +56,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     Raises:
         SubquadError: the disk is full or not writable.
     """
+    path = path.resolve() if path.is_symlink() else path
     temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +76,7 @@ def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             path.unlink()
 
 
@@ -148,6 +149,16 @@ class Progress:
     stale: int
     """Evaluations since the best one."""
 
+    def check(self) -> None:
+        """Refuse what ``save_checkpoint`` never wrote (``TypeError``)."""
+        for name in ("step", "stale"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 0:
+                raise TypeError(f"{name} is {value!r}")
+        for name in ("seconds", "best"):
+            if not isinstance(getattr(self, name), int | float | None):
+                raise TypeError(f"{name} is {getattr(self, name)!r}")
+
 
 def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The optimiser's tensors under the parameters' names."""
@@ -209,13 +220,17 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
     tensors = read_tensors(path / OPTIMIZER)
     try:
         progress = Progress(**json.loads((path / PROGRESS).read_text(encoding="utf-8")))
+        progress.check()
     except (OSError, ValueError, TypeError) as error:
         raise SubquadError(f"{path / PROGRESS} cannot be read: {error}") from None
     random_state = tensors.pop("random_state", None)
     if random_state is None:
         raise SubquadError(f"{path / OPTIMIZER} lacks random_state")
     _restore_moments(path / OPTIMIZER, model, optimizer, tensors)
-    torch.set_rng_state(random_state)
+    try:
+        torch.set_rng_state(random_state)
+    except (RuntimeError, TypeError) as error:
+        raise SubquadError(f"{path / OPTIMIZER}: random_state is damaged: {error}") from None
     return progress
 
 
@@ -232,6 +247,12 @@ def _restore_moments(
     for name, parameter in model.named_parameters():
         plain = plain_name(name)
         state = {k: tensors[f"{k}.{plain}"] for k in keys}
+        for k in keys[1:]:
+            if state[k].shape != parameter.shape:
+                raise SubquadError(
+                    f"{path} does not fit: {k}.{plain} is {list(state[k].shape)}, the weight "
+                    f"{list(parameter.shape)}"
+                )
         optimizer.state[parameter] = {
             k: v.to(parameter.device) if k != "step" else v for k, v in state.items()
         }
@@ -251,10 +272,22 @@ def append_metrics(run: Path, line: dict[str, Any]) -> None:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    if not (run / METRICS).exists():
+    """The lines of metrics.jsonl; a torn one is left out.
+
+    Raises:
+        SubquadError: the file cannot be read at all.
+    """
+    try:
+        lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
         return []
-    lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines if line.endswith("}")]
+    except (OSError, UnicodeDecodeError) as error:
+        raise SubquadError(f"{run / METRICS} cannot be read: {error}") from None
+    found = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict) and {"kind", "step"} <= line.keys()]
 
 
 def cut_metrics(run: Path, step: int) -> None:

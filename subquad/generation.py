@@ -4,6 +4,7 @@ For linear attention the state has a fixed size, so every token costs the same (
 2020, section 3.4); for softmax it is the KV cache. Both are the same loop.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,10 @@ from subquad.shapes import Tokens
 from subquad.tasks.language import Language
 from subquad.tasks.pixels import Pixels
 
+#: Below this temperature the likeliest token is as good as certain.
+COLDEST = 1e-4
+#: Tokens of a text, if nobody says how many.
+USUAL_LENGTH = 200
 #: Called after each token with the number made so far, of how many.
 Watch = Callable[[int, int], None]
 
@@ -38,8 +43,8 @@ class Sampling:
     """Same seed, same tokens, whatever the batch: each sample has a random stream of its own."""
 
     def __post_init__(self) -> None:
-        if not self.temperature >= 0:
-            raise UsageError(f"temperature={self.temperature} must be at least 0")
+        if not 0 <= self.temperature < math.inf:
+            raise UsageError(f"temperature={self.temperature} must be a number of at least 0")
 
 
 def uniforms(samples: int, steps: int, seed: int) -> Float[Tensor, "b t"]:
@@ -55,7 +60,7 @@ def draw(
     logits: Float[Tensor, "b v"], u: Float[Tensor, "b"], temperature: float
 ) -> Int[Tensor, "b"]:
     """One token per row by inverting the cumulative distribution at ``u``."""
-    if temperature == 0:
+    if temperature < COLDEST:
         return logits.argmax(-1)
     cumulative = (logits.double() / temperature).softmax(-1).cumsum(-1)
     u = u.to(logits.device, torch.float64).unsqueeze(-1) * cumulative[:, -1:]
@@ -154,9 +159,15 @@ class Texts:
 
 
 def texts(
-    run: Run, prompt: str, samples: int, length: int, sampling: Sampling, watch: Watch = _ignore
+    run: Run,
+    prompt: str,
+    samples: int,
+    length: int | None,
+    sampling: Sampling,
+    watch: Watch = _ignore,
 ) -> Texts:
-    """Continue ``prompt`` with up to ``length`` tokens, ``samples`` times.
+    """Continue ``prompt`` with up to ``length`` tokens, ``samples`` times. None = ``USUAL_LENGTH``,
+    or fewer where learned positions end.
 
     Raises:
         UsageError: the run is of another task, or prompt and length do not fit the positions that
@@ -166,8 +177,15 @@ def texts(
     if not isinstance(task, Language):
         raise UsageError(f"{run.path} is a {run.config.task} run; only language runs write texts")
     model = causal_model(run)
+    try:
+        prompt.encode()
+    except UnicodeEncodeError:
+        raise UsageError("the prompt is not valid UTF-8 text") from None
     ids = [task.start, *task.tokenizer.encode([prompt])[0]]
     limit = run.config.data.length
+    if length is None:
+        room = limit - len(ids) + 1 if run.config.model.positions == "learned" else USUAL_LENGTH
+        length = max(1, min(USUAL_LENGTH, room))
     if run.config.model.positions == "learned" and len(ids) + length - 1 > limit:
         raise UsageError(
             f"a prompt of {len(ids) - 1} tokens and {length} more go beyond the {limit} positions "

@@ -1,8 +1,9 @@
 """A trained run: its directory, its task and its model, ready to be asked."""
 
+import copy
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,9 +13,9 @@ from torch import nn
 from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.source import Record, Source
-from subquad.errors import SubquadError
+from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
-from subquad.tasks import Config, Task, task_class
+from subquad.tasks import Config, Task, check, task_class
 
 Item = TypeVar("Item")
 
@@ -45,6 +46,14 @@ class Run:
             if value is None or self.task.score.better(value, old):
                 best = line
         return {k: v for k, v in best.items() if k != "kind"}
+
+    def reading(self, **changes: Any) -> "Run":
+        """The same run, which reads files otherwise: fields of ``DataConfig``, None = as before."""
+        given = {name: value for name, value in changes.items() if value is not None}
+        config = replace(self.config, data=replace(self.config.data, **given))
+        task = copy.copy(self.task)
+        task.config = config
+        return replace(self, config=config, task=task)
 
     def evaluate(self, path: str) -> dict[str, Any]:
         """The task's metrics on another file."""
@@ -123,8 +132,12 @@ def load(path: str | Path) -> Run:
     if not path.is_dir():
         raise SubquadError(f"{path}: no such run directory")
     config = Config.load(path / CONFIG)
-    task = task_class(config.task).load(path, config)
-    model = task.model()
+    try:
+        check(config)
+        task = task_class(config.task).load(path, config)
+        model = task.model()
+    except (UsageError, TypeError, ValueError, RuntimeError) as error:
+        raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None
     load_weights(model, path / MODEL)
     return Run(path, config, task, model.to(device()).eval())
 

@@ -6,19 +6,17 @@
 * A signal is answered after the step in hand, with a checkpoint.
 """
 
-import hashlib
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -56,15 +54,16 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
     task, training, held_out = task_class(config.task).fit(config, out / STORE)
-    for text in task.notes:
+    alone = [] if len(held_out) else ["nothing is held out: the last weights are kept, unscored"]
+    for text in [*task.notes, *alone]:
         watch({"kind": "note", "text": text}, 0.0)
     config, on = task.config, device()
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
     )
-    loop = _Loop(config, out, task, training, held_out, task.model().to(on), watch)
+    loop = _Loop(config, out, task, training, held_out, _model(task).to(on), watch)
     loop.begin(resume)
-    with _signals() as received:
+    with _signals() as received, closing(loop):
         loop.run(received)
     run = load(out)
     checkpoint.write_text(out / "README.md", card(run))
@@ -75,19 +74,22 @@ def _check(config: Config, out: Path, resume: bool) -> None:
     check(config)
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
-    if out.is_file():
+    if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
+    if not (out / checkpoint.CONFIG).exists() and out.is_dir():
+        theirs = sorted(path.name for path in out.iterdir() if path.name != STORE)
+        if theirs:
+            raise UsageError(
+                f"{out} holds other things ({theirs[0]}) and is no run: choose another directory"
+            )
 
 
-def fingerprint(examples: Examples) -> str:
-    """What the run learns from, so that a resumed one cannot quietly learn from something else."""
-    digest = hashlib.sha256()
-    for row in range(len(examples)):
-        tokens = examples.tokens[row]
-        digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
-    if examples.labels is not None:
-        digest.update(examples.labels.tobytes())
-    return digest.hexdigest()
+def _model(task: Task) -> nn.Module:
+    try:
+        return task.model()
+    except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise UsageError(f"this model cannot be made here: {reason}") from None
 
 
 @contextmanager
@@ -134,7 +136,7 @@ class _Loop:
             self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
-        self.stream: Iterator[Batch] = iter(())
+        self.stream = self._stream()
 
     def begin(self, resume: bool) -> None:
         """Write what the run is, or pick up its newest checkpoint."""
@@ -154,7 +156,7 @@ class _Loop:
         self.began = time.monotonic() - self.progress.seconds
 
     def _data(self) -> str:
-        return f'{{"examples": {len(self.training)}, "sha256": "{fingerprint(self.training)}"}}\n'
+        return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
         old = Config.load(self.out / checkpoint.CONFIG)
@@ -162,7 +164,7 @@ class _Loop:
             if getattr(old, part) != getattr(self.config, part):
                 changes = old.changes(self.config, part)
                 raise UsageError(f"{self.out} was made with another {part}: {changes}")
-        if (self.out / "data.json").read_text("utf-8") != self._data():
+        if _read(self.out / "data.json") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "
                 "a run is only resumed on the same data"
@@ -171,7 +173,7 @@ class _Loop:
     def run(self, received: list[int]) -> None:
         """Step until the budget is spent; evaluate, save and answer signals in between."""
         self.model.train()
-        while (spent := self._spent()) < 1:
+        while (spent := self._spent()) < 1 or self.progress.step == 0:
             self._step(spent)
             after = self._spent()
             due = self._evaluation_due(spent, after)
@@ -179,7 +181,9 @@ class _Loop:
                 self._evaluate(after)
             ends = after >= 1 or self._stale()
             if due or received or self._save_due():
-                self._save()
+                keep = self.config.training.keep
+                state = (self.model, self.optimizer, self.progress)
+                checkpoint.save_checkpoint(self.out, *state, keep=keep)
             if received and not ends:
                 name = signal.Signals(received[0]).name
                 raise Interrupted(
@@ -208,7 +212,11 @@ class _Loop:
         patience = self.config.training.patience
         return patience is not None and self.progress.stale >= patience
 
-    def _stream(self) -> Iterator[Batch]:
+    def close(self) -> None:
+        """End the workers: they leave signals to us."""
+        self.stream.close()
+
+    def _stream(self) -> Generator[Batch]:
         """All batches after the steps already done, for ever."""
         t = self.config.training
         epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
@@ -255,6 +263,11 @@ class _Loop:
     def _evaluate(self, spent: float) -> None:
         name, held_out = self.task.score.name, self.held_out
         metrics = score(self.task, self.model, held_out, self.config) if len(held_out) else {}
+        if not all(math.isfinite(v) for v in metrics.values() if isinstance(v, float)):
+            raise SubquadError(
+                f"the held-out loss is not finite at step {self.progress.step}; the last "
+                f"checkpoint in {self.out} is kept. A smaller --lr is the usual cure"
+            )
         new = metrics.get(name)
         best = self.progress.best
         if new is None or self.task.score.better(new, best):
@@ -266,13 +279,16 @@ class _Loop:
         line = {"kind": "validation", "step": self.progress.step, "seconds": self.progress.seconds}
         self._report(line | brief, spent)
 
-    def _save(self) -> None:
-        keep = self.config.training.keep
-        checkpoint.save_checkpoint(self.out, self.model, self.optimizer, self.progress, keep=keep)
-
     def _report(self, line: dict[str, Any], spent: float | None = None) -> None:
         checkpoint.append_metrics(self.out, line)
         self.watch(line, self._spent() if spent is None else spent)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SubquadError(f"{path} cannot be read: {error}") from None
 
 
 def _not_finite(what: str, step: int, batches: list[Batch], out: Path) -> str:

@@ -86,6 +86,10 @@ def run(argv: list[str] | None = None) -> int:
         return _fail(str(error), 2, error)
     except SubquadError as error:
         return _fail(str(error), 1, error)
+    except UnicodeError as error:
+        return _fail(f"the text is not in the encoding expected (--encoding): {error}", 1, error)
+    except OSError as error:
+        return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1, error)
     except Exception as error:
         return _fail(_unexpected(error), 1, error)
     return 0

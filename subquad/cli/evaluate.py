@@ -6,23 +6,27 @@ from typing import Any
 import click
 
 from subquad.cli.console import figures, json_flag, result, say
+from subquad.cli.flags import reading_flags
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("data")
 @json_flag
-def command(run: Path, data: str, as_json: bool) -> None:
+def command(run: Path, data: str, as_json: bool, **reading: Any) -> None:
     """Score RUN on DATA with its task's metrics.
 
     A table of the classes goes to stderr; --json gives everything, the confusion matrix included.
     """
     from subquad.run import load
 
-    metrics = load(run).evaluate(data)
+    metrics = load(run).reading(**reading).evaluate(data)
     if "classes" in metrics and not as_json:
         say(_table(metrics["classes"]))
     result(metrics, as_json=as_json, text=figures(metrics))
+
+
+reading_flags(command)
 
 
 def _table(classes: dict[str, dict[str, Any]]) -> str:

@@ -101,6 +101,20 @@ def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], 
     return add
 
 
+#: What says how a file is read; `evaluate` and `predict` may read otherwise than training did.
+_READING = ("text", "label", "format", "encoding", "on_bad_row", "header", "quotes")
+
+
+def reading_flags(command: click.Command) -> click.Command:
+    """Add the flags that say how a file is read; none given = as the run's training did."""
+    hints, texts = get_type_hints(DataConfig), field_help(DataConfig)
+    for field in dataclasses.fields(DataConfig):
+        if field.name in _READING:
+            text = texts[field.name] + "  [default: as in training]"
+            command.params.append(_option(field, hints[field.name], text))
+    return command
+
+
 def configure(task: str, path: str, values: Values) -> Config:
     """The task's defaults with the given values (None = not given) on top.
 

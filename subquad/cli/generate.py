@@ -13,7 +13,11 @@ from subquad.errors import UsageError
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--prompt", help="Text to continue.  [default: none]")
-@click.option("--length", type=click.IntRange(1), help="Most tokens of each text.  [default: 200]")
+@click.option(
+    "--length",
+    type=click.IntRange(1),
+    help="Most tokens of each text.  [default: 200, or what fits]",
+)
 @click.option(
     "--samples",
     type=click.IntRange(1),
@@ -77,7 +81,7 @@ def _texts(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
             run,
             values["prompt"] or "",
             samples,
-            values["length"] or 200,
+            values["length"],
             sampling,
             watch=lambda done, of: update(done / of),
         )

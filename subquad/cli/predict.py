@@ -10,18 +10,15 @@ from typing import Any
 import click
 
 from subquad.cli.console import counter, json_flag, say
+from subquad.cli.flags import reading_flags
+from subquad.errors import UsageError
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file")
-@click.option(
-    "--format",
-    "form",
-    help="csv, tsv, jsonl, parquet, text or lines.  [default: by the name; lines from -]",
-)
 @json_flag
-def command(run: Path, file: str, form: str | None, as_json: bool) -> None:
+def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
     """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
 
     Prints one JSON object per row, in order; --json gathers them into one document. A row that
@@ -29,7 +26,11 @@ def command(run: Path, file: str, form: str | None, as_json: bool) -> None:
     """
     from subquad.run import load
 
-    answers = _answers(load(run), file, form)
+    if file == "-":
+        reading["format"] = reading["format"] or "lines"
+        if sys.stdin is None:
+            raise UsageError("standard input is closed: there is nothing to predict")
+    answers = _answers(load(run).reading(**reading), file)
     if as_json:
         click.echo(json.dumps(list(answers), ensure_ascii=False))
         return
@@ -38,15 +39,13 @@ def command(run: Path, file: str, form: str | None, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _answers(run: Any, file: str, form: str | None) -> Iterator[dict[str, Any]]:
-    from dataclasses import replace
+reading_flags(command)
 
+
+def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
     from subquad.data.source import open_source
 
-    options = run.config.data.reading()
-    if form or file == "-":
-        options = replace(options, format=form or "lines")
-    source = open_source(file, options, labelled=False)
+    source = open_source(file, run.config.data.reading(), labelled=False)
     say(source.detected)
     began, rows, bad = time.perf_counter(), 0, 0
     with counter("predicting", "rows") as advance:

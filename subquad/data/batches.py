@@ -1,6 +1,8 @@
 """Examples → batches. Which rows meet in which batch is a function of (seed, epoch) alone, so that
 a resumed run sees what the unbroken one would have seen."""
 
+import hashlib
+import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,6 +36,16 @@ class Examples:
     def select(self, rows: npt.NDArray[np.integer]) -> "Examples":
         labels = None if self.labels is None else self.labels[rows]
         return Examples(self.tokens.select(rows), labels)
+
+    def fingerprint(self) -> str:
+        """Changes with any token or label: a resumed run cannot quietly learn something else."""
+        digest = hashlib.sha256()
+        for row in range(len(self)):
+            tokens = self.tokens[row]
+            digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
+        if self.labels is not None:
+            digest.update(self.labels.tobytes())
+        return digest.hexdigest()
 
     def view(self, rows: npt.NDArray[np.integer]) -> "Examples":
         """The same rows without a copy of the tokens: for what is larger than memory."""
@@ -110,6 +122,7 @@ def batches(
             batch_size=None,
             num_workers=workers,
             collate_fn=_as_is,
+            worker_init_fn=_undisturbed,
             multiprocessing_context=start_method,
             generator=torch.Generator().manual_seed(0),  # else one is drawn from torch's own
         )
@@ -128,6 +141,12 @@ class _Planned(Dataset[Batch]):
 
     def __getitem__(self, i: int) -> Batch:
         return collate(self.examples, self.plan[i])
+
+
+def _undisturbed(_: int) -> None:
+    """A signal to the whole group is the main process's to answer: it saves, then ends us."""
+    for which in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(which, signal.SIG_IGN)
 
 
 def _as_is(batch: Any) -> Any:

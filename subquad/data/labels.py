@@ -23,6 +23,10 @@ def _order(name: str) -> tuple[float, str]:
     return (float(name), name)
 
 
+#: What spreadsheets and data frames write for a number that is not there.
+_MISSING = {"nan", "none", "null", "na", "n/a", "inf", "+inf", "-inf", "infinity", "-infinity"}
+
+
 def _is_number(name: str) -> bool:
     try:
         return math.isfinite(float(name))
@@ -46,7 +50,7 @@ class Labels:
         """
         distinct = set(found)
         numbers = [name for name in distinct if _is_number(name)]
-        missing = [name for name in distinct if name.lower() == "nan"]
+        missing = sorted(name for name in distinct if name.lower() in _MISSING)
         if missing and numbers and len(numbers) + len(missing) == len(distinct):
             raise SubquadError(
                 f"{where}: the label {missing[0]!r} stands among numbers, so it is a missing one: "
@@ -144,8 +148,9 @@ class Labels:
             raise SubquadError(f"{path}: {e.strerror or e}") from None
         except ValueError:
             names = None
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise SubquadError(f"{path} is not a JSON list of class names")
+        texts = isinstance(names, list) and all(isinstance(name, str) for name in names)
+        if not texts or len(set(names)) < len(names):
+            raise SubquadError(f"{path} is not a JSON list of different class names")
         return cls(tuple(names))
 
 

@@ -78,6 +78,17 @@ class Tokenizer:
         return None if found is None else int(found)
 
     @property
+    def unknown(self) -> int | None:
+        """The id of what the vocabulary lacks, where there is one."""
+        found = self._inner.token_to_id(alphabets.UNKNOWN)
+        return None if found is None else int(found)
+
+    @property
+    def exact(self) -> bool:
+        """Whether text survives, but for unknown tokens: not so with words, which are folded."""
+        return not isinstance(self._fast, words.Words)
+
+    @property
     def hash(self) -> str:
         """Equal for tokenizers that encode equally because they are the same."""
         return hashlib.sha256(self._inner.to_str().encode()).hexdigest()

@@ -12,6 +12,7 @@ is broken off, and a machine that slows down, are fair to all. The same call con
 """
 
 import json
+import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,14 +23,13 @@ from subquad.checkpoint import write_text
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab import machine
-from subquad.lab.floors import Floor, floors
+from subquad.lab.floors import Floor, encoded, floors
 from subquad.lab.measure import LENGTHS, Measured, measure
 from subquad.lab.reproduce import compare_command
 from subquad.lab.runs import Result, Watch, obtain, run_name
 from subquad.lab.verdict import Candidate, Figure, Verdict, judge
 from subquad.models.precision import device, resolve
 from subquad.tasks import Config, Task, check, task_class
-from subquad.training import fingerprint
 
 REPORT, RESULTS = "report.html", "results.json"
 
@@ -145,8 +145,14 @@ def study(
         seed: task_class(config.task).fit(_seeded(config, seed), out / "runs" / f"store-seed{seed}")
         for seed in numbers
     }
-    if test is None and not len(data[numbers[0]][2]):
-        raise UsageError("no rows are held out: give --test, or --validation above 0")
+    if not len(data[numbers[0]][2]):
+        for seed in numbers:
+            shutil.rmtree(out / "runs" / f"store-seed{seed}", ignore_errors=True)
+        raise UsageError(
+            "no rows are held out, and they choose the weights: --validation must be above 0"
+        )
+    if test is not None:
+        encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
     runs = []
     for i, one in enumerate(plan):
         runs.append(obtain(one, out, test, data[one.training.seed][1:], _part(watch, i, len(plan))))
@@ -238,7 +244,7 @@ def _floors(
     known: dict[str, tuple[Floor, ...]] = {}
     found = []
     for seed, (task, training, held_out) in data.items():
-        rows = fingerprint(training)
+        rows = training.fingerprint()
         if rows not in known:
             known[rows] = tuple(floors(task, _seeded(config, seed), training, held_out, test))
         found.append(known[rows])

@@ -68,7 +68,7 @@ def _majority(task: Classify, training: Examples, held_out: Examples, test: str 
     def score(truth: Rows) -> dict[str, Any]:
         return _brief(truth, np.full_like(truth, most), task)
 
-    tested = None if test is None else score(_labels(_encoded(task, test)))
+    tested = None if test is None else score(_labels(encoded(task, test)))
     what = f"always answers {task.labels.names[most]!r}, the most frequent class in training"
     return Floor(MAJORITY, what, score(_labels(held_out)), tested, time.perf_counter() - began)
 
@@ -80,16 +80,17 @@ def _bag_of_words(task: Classify, config: Config, test: str | None) -> Floor:
 
     began = time.perf_counter()
     training, held_out = task.texts(config)
-    wordless = not any(re.search(r"\w", text) for text in training.texts)
-    pattern = r"(?u)\S+" if wordless else r"(?u)\b\w+\b"
+    patterns = (r"(?u)\b\w+\b", r"(?u)\S+", r"(?us).")  # words; signs; white space alone
+    fits = [p for p in patterns if any(re.search(p, text) for text in training.texts)]
     model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=pattern),
+        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=fits[0]),
         LogisticRegression(max_iter=1000, C=10),
     )
     model.fit(training.texts, training.labels)
 
     def score(texts: Texts) -> dict[str, Any]:
-        return _brief(texts.labels, model.predict(texts.texts), task)
+        guess = model.predict(texts.texts) if texts.texts else texts.labels
+        return _brief(texts.labels, guess, task)
 
     tested = None if test is None else score(task.labelled(test))
     what = "TF-IDF of words and word pairs (sublinear), then logistic regression; knows no order"
@@ -106,9 +107,10 @@ def _logistic(task: Classify, training: Examples, held_out: Examples, test: str 
     model.fit(matrix(training), _labels(training))
 
     def score(examples: Examples) -> dict[str, Any]:
-        return _brief(_labels(examples), model.predict(matrix(examples)), task)
+        truth = _labels(examples)
+        return _brief(truth, model.predict(matrix(examples)) if len(truth) else truth, task)
 
-    tested = None if test is None else score(_encoded(task, test))
+    tested = None if test is None else score(encoded(task, test))
     what = "multinomial logistic regression on the 64 pixel values"
     return Floor(LOGISTIC, what, score(held_out), tested, time.perf_counter() - began)
 
@@ -132,7 +134,7 @@ def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | No
             bits = -float(log2(matrix(examples)).mean())
             return {"examples": len(examples), "bits_per_dim": bits, "loss": bits * math.log(2)}
 
-        tested = None if test is None else score(_encoded(task, test))
+        tested = None if test is None else score(encoded(task, test))
         return Floor(name, what, score(held_out), tested, time.perf_counter() - began)
 
     found = [floor(UNIGRAM, "how often each level occurs at each place; no context", unigram)]
@@ -160,7 +162,7 @@ def _transitions(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
     return counts / counts.sum(2, keepdims=True)
 
 
-def _encoded(task: Task, path: str) -> Examples:
+def encoded(task: Task, path: str) -> Examples:
     """The examples of a test file, in memory."""
     with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
         examples = task.examples(path, Path(scratch) / "store")
@@ -178,6 +180,8 @@ def _labels(examples: Examples) -> Rows:
 
 
 def _brief(truth: Rows, guess: Rows, task: Classify) -> Any:
+    if not len(truth):
+        return {"examples": 0, "accuracy": math.nan, "macro_f1": math.nan}
     table = confusion(truth, guess.astype(np.int64), len(task.labels))
     metrics = classification(table, task.labels)
     return {name: metrics[name] for name in ("examples", "accuracy", "macro_f1")}

@@ -132,8 +132,13 @@ def _examine(
 
 
 def content(path: str) -> str | None:
-    """SHA-256 of a file's bytes; None for built-in data and folders, which have a name only."""
+    """SHA-256 of a file's bytes; of a folder, its files' names, sizes and times; None for built-in
+    data, which has a name only."""
     file = Path(path)
+    if file.is_dir():
+        found = sorted(p for p in file.rglob("*") if p.is_file())
+        about = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
+        return hashlib.sha256(repr(about).encode()).hexdigest()
     if not file.is_file():
         return None
     with file.open("rb") as f:

@@ -123,6 +123,6 @@ def head_width(d: int, heads: int) -> int:
     Raises:
         ValueError: ``d`` is not a multiple of ``heads``; both numbers are named.
     """
-    if heads < 1 or d % heads:
+    if not isinstance(heads, int) or isinstance(heads, bool) or heads < 1 or d % heads:
         raise ValueError(f"width d={d} does not divide into heads={heads}")
     return d // heads

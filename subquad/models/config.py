@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
+
 from subquad.mixers import Mixer, build, options
 
 
@@ -86,7 +88,11 @@ class ModelConfig:
             if name not in used:
                 raise ValueError(f"options for mixer {name!r}, which no layer uses ({used})")
         for name in dict.fromkeys(used):
-            self.build_mixer(name, causal=causal)
+            try:
+                with torch.device("meta"):  # nothing is allocated
+                    self.build_mixer(name, causal=causal)
+            except TypeError as error:
+                raise ValueError(f"mixer {name!r}: {error}") from None
 
 
 _BIDIRECTIONAL_ONLY = ("pooling", "token_dropout")

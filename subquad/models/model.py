@@ -31,6 +31,10 @@ class Encoder(nn.Module):
 
         made_for = (m.fixed_length for m in self.modules() if isinstance(m, Mixer))
         self.fixed_length = max((n for n in made_for if n is not None), default=None)
+        if self.fixed_length is not None and self.fixed_length < length:
+            raise ValueError(
+                f"a mixer is fixed to length {self.fixed_length}, and rows have up to {length}"
+            )
 
     def forward(
         self, tokens: Tokens, mask: Mask | None = None, seen: Mask | None = None

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from subquad.data.batches import Batch, Examples
+from subquad.errors import SubquadError
 from subquad.tasks.base import Loss, Score, Task
 
 
@@ -35,6 +36,8 @@ class CausalTask(Task):
             loss = self.loss(model, batch)
             nats += float(loss.total)
             count += loss.count
+        if not count:
+            raise SubquadError("there is nothing to evaluate: no token follows another")
         measured = {"examples": len(examples), "tokens": count, "loss": nats / count}
         return measured | self.units(nats / math.log(2), count, examples)
 

@@ -18,7 +18,7 @@ from subquad.data.source import Source, open_source
 from subquad.data.splits import count_duplicates, split
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
-from subquad.errors import UsageError
+from subquad.errors import SubquadError, UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
@@ -98,9 +98,11 @@ class Classify(Task):
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
         length = digits.SHAPE[0] * digits.SHAPE[1]
         usual = cls.defaults().data
-        for name in ("text", "label", "format", "tokenizer", "quotes"):
+        for name in ("text", "label", "format", "tokenizer", "quotes", "vocabulary"):
             if getattr(config.data, name) != getattr(usual, name):
                 raise UsageError(f"--{name} is for texts; {digits.NAME!r} are pixels")
+        if config.data.length not in (usual.length, length):
+            raise UsageError(f"--length is for texts; {digits.NAME!r} have {length} pixels")
         config = replace(config, data=replace(config.data, length=length))
         examples = digits.load()
         assert examples.labels is not None
@@ -190,6 +192,12 @@ def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:
     for record in source.records():
         assert record.label is not None
         coded.append(codes.setdefault(record.label, len(codes)))
+    if not codes and source.skipped.count:
+        first = source.skipped.rows[0]
+        raise SubquadError(
+            f"{source.path}: all {source.skipped.count} rows were skipped; row {first.row}: "
+            f"{first.reason}"
+        )
     labels = Labels.of(codes, str(source.path))
     order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
     return labels, order[np.frombuffer(coded, dtype=np.int64)]

@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from subquad.data.source import ReadOptions
 from subquad.errors import SubquadError
@@ -110,6 +110,8 @@ class TrainConfig:
         _at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
         _at_least(self, 0, "weight_decay", "workers", "seed")
         _share(self, "warmup")
+        if self.precision not in get_args(Precision):
+            raise ValueError(f"precision={self.precision!r} is not one of auto, fp32, bf16")
         if self.seed >= 2**63:
             raise ValueError(f"seed={self.seed} must be below 2^63")
 
@@ -163,7 +165,7 @@ class Config:
             found = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SubquadError(f"{path.parent} is not a run: it has no {path.name}") from None
-        except ValueError as error:
+        except (OSError, ValueError) as error:
             raise SubquadError(f"{path} is not valid JSON: {error}") from None
         try:
             return cls(
@@ -172,7 +174,7 @@ class Config:
                 model=_part(ModelConfig, found["model"]),
                 training=_part(TrainConfig, found["training"]),
             )
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise SubquadError(f"{path} is not a subquad configuration: {error}") from None
 
 

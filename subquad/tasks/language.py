@@ -55,10 +55,14 @@ class Language(CausalTask):
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
         here = min(_tokens(source, tokenizer, cut), len(stream) - 1)
+        if here < 2:
+            raise SubquadError(f"{data.path} is too short to learn from: {here} tokens")
         task.notes = notes(source, stored.examples, None)
         size = _bytes(source) - sum(len(text.encode()) for text in _before(source, cut))
         # The held-out part begins with the last training token, which is read, not predicted.
         held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
+        if size and held_out.bytes is None:
+            task.notes = [*task.notes, "this tokenizer loses text: bits per byte are not given"]
         return task, task._windows(stream[:here], None), held_out
 
     def save(self, run: Path) -> None:
@@ -74,6 +78,10 @@ class Language(CausalTask):
         return self._windows(stored.examples.tokens.values, _bytes(source))
 
     def _windows(self, stream: Any, size: int | None) -> Examples:
+        """``size`` bytes of text; unknown tokens do not encode theirs, so then none are counted."""
+        unknown = self.tokenizer.unknown
+        if not self.tokenizer.exact or (unknown is not None and bool((stream == unknown).any())):
+            size = None
         return Examples(Windows.over(stream, self.config.data.length), bytes=size)
 
     def model(self) -> nn.Module:

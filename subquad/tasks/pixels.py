@@ -62,6 +62,10 @@ class Pixels(CausalTask):
         _refuse_text_options(config.data, cls.defaults().data)
         found = open_images(config.data.path)
         task = cls(config, Format(found.pixels.shape[1:], found.levels))
+        if config.data.length not in (cls.defaults().data.length, task.images.length):
+            raise UsageError(
+                f"--length is for texts; these images have {task.images.length} pixels"
+            )
         train, held = _split(found, config.data.validation)
         if not len(train):
             raise SubquadError(
@@ -96,7 +100,7 @@ class Pixels(CausalTask):
 
     def _rows(self, found: Images, rows: Rows) -> Examples:
         """The start token, then the pixels in raster order."""
-        flat = found.pixels[rows].reshape(len(rows), -1).astype(np.int32)
+        flat = found.pixels[rows].reshape(len(rows), self.images.length).astype(np.int32)
         starts = np.full((len(rows), 1), self.start, dtype=np.int32)
         offsets = np.arange(len(rows) + 1, dtype=np.int64) * (self.images.length + 1)
         return Examples(Ragged(np.concatenate([starts, flat], axis=1).ravel(), offsets))
@@ -123,6 +127,6 @@ def _words(shape: tuple[int, ...], levels: int) -> str:
 
 
 def _refuse_text_options(data: DataConfig, usual: DataConfig) -> None:
-    for name in ("text", "label", "format", "tokenizer", "quotes"):
+    for name in ("text", "label", "format", "tokenizer", "quotes", "vocabulary"):
         if getattr(data, name) != getattr(usual, name):
             raise UsageError(f"--{name} is for texts; the task pixels reads images")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from subquad.cli import run
+
 WORDS = {"sport": "match goal team coach win league", "money": "bank market stock price trade loan"}
 
 
@@ -55,3 +57,30 @@ def trained(command, reviews):
     )
     assert done.returncode == 0, done.stderr
     return reviews.parent / "run"
+
+
+ROWS = [("goal match team", "sport"), ("bank loan price", "money")] * 20
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    """``cli("train", …)`` → (exit code, stdout, stderr), in this process and an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = run([str(a) for a in arguments])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err
+        return code, out, err
+
+    return call
+
+
+def csv(path, rows=ROWS, encoding="utf-8", header="text,label"):
+    text = "\n".join([header, *(f"{t},{label}" for t, label in rows)]) + "\n"
+    Path(path).write_bytes(text.encode(encoding))
+    return path
+
+
+def train(cli, path, out="run", *more):
+    return cli("train", path, "--task", "classify", "--out", out, *TINY, "--steps", "6", *more)

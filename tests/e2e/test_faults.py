@@ -1,46 +1,13 @@
 """Faults that users reported elsewhere, each through the command: named after its kind."""
 
 import json
-import os
 import pickle
-import resource
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from subquad import checkpoint
-from subquad.cli import run
-from tests.e2e.conftest import TINY
-
-ROWS = [("goal match team", "sport"), ("bank loan price", "money")] * 20
-
-
-@pytest.fixture
-def cli(tmp_path, monkeypatch, capsys):
-    """``cli("train", …)`` → (exit code, stdout, stderr), in this process and an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        code = run([str(a) for a in arguments])
-        out, err = capsys.readouterr()
-        assert "Traceback" not in err
-        return code, out, err
-
-    return call
-
-
-def csv(path, rows=ROWS, encoding="utf-8", header="text,label"):
-    text = "\n".join([header, *(f"{t},{label}" for t, label in rows)]) + "\n"
-    Path(path).write_bytes(text.encode(encoding))
-    return path
-
-
-def train(cli, path, out="run", *more):
-    return cli("train", path, "--task", "classify", "--out", out, *TINY, "--steps", "6", *more)
+from tests.e2e.conftest import ROWS, csv, train
 
 
 def test_b25_a_resume_without_its_optimiser_is_refused(cli):
@@ -175,102 +142,3 @@ def test_b36_one_class_is_refused_and_a_rare_one_kept(cli):
     metrics = json.loads(cli("evaluate", "run", "rare.csv", "--json")[1])
     assert set(metrics["classes"]) == {"sport", "money", "weather"}
     assert metrics["majority"] == pytest.approx(20 / 41)
-
-
-def start(folder, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "subquad", *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-
-
-def endless(folder):
-    """A run that takes minutes, once it has begun to step."""
-    flags = [*TINY, "--steps", "1000000", "--save-every", "50"]
-    process = start(folder, "train", "digits", "--task", "classify", "--out", "run", *flags)
-    deadline = time.monotonic() + 120
-    while not checkpoint.checkpoints(Path(folder, "run")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return process
-
-
-@pytest.mark.parametrize(("which", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_b40_a_signal_saves_and_says_how_to_go_on(tmp_path, which, code):
-    process = endless(tmp_path)
-    process.send_signal(which)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert out == ""
-    assert "saved at step" in err
-    assert "Traceback" not in err
-    step = int(err.split("saved at step ")[1].split()[0])
-    newest = checkpoint.checkpoints(tmp_path / "run")[-1]
-    assert newest.name == f"step-{step:08d}"
-
-
-def test_x03_workers_see_the_same_rows(cli):
-    csv("a.csv")
-    for workers in ("0", "2"):
-        assert train(cli, "a.csv", f"run{workers}", "--workers", workers)[0] == 0
-    first, second = (checkpoint.read_metrics(Path(f"run{w}")) for w in ("0", "2"))
-    assert [m["loss"] for m in first] == [m["loss"] for m in second]
-
-
-@pytest.mark.parametrize("limit", [2_000, 20_000])
-def test_x05_a_full_disk_keeps_the_old_checkpoint(tmp_path, limit):
-    """A limit on the size of files fails like a full disk: in the middle of a write."""
-    process = endless(tmp_path)
-    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "Traceback" not in err
-    assert "cannot write" in err
-    assert "unexpected" not in err
-    for path in checkpoint.checkpoints(tmp_path / "run"):
-        assert checkpoint.read_tensors(path / checkpoint.MODEL)
-        assert checkpoint.read_tensors(path / checkpoint.OPTIMIZER)
-    assert not list((tmp_path / "run").rglob(".part-*"))
-
-
-def test_x13_generation_past_the_learned_positions_names_both_numbers(cli):
-    Path("book.txt").write_text("a dark and stormy night. " * 100)
-    flags = [*TINY, "--steps", "3", "--length", "32"]
-    assert cli("train", "book.txt", "--task", "language", "--out", "run", *flags)[0] == 0
-    code, _, err = cli("generate", "run", "--prompt", "a", "--length", "40")
-    assert code == 2
-    assert "40 more" in err
-    assert "32 positions" in err
-
-
-def test_x17_a_learning_rate_that_explodes_stops_the_run_and_keeps_a_checkpoint(cli):
-    csv("a.csv")
-    flags = ["--lr", "1e30", "--steps", "50", "--save-every", "1", "--precision", "fp32"]
-    code, _, err = train(cli, "a.csv", "run", *flags)
-    assert code == 1
-    assert "not finite at step" in err
-    assert "training rows" in err
-
-
-@pytest.mark.usefixtures("cli")
-def test_x08_memory_is_flat_over_steps():
-    csv("a.csv")
-    sizes = []
-
-    def watch(line, spent):  # noqa: ARG001
-        if line["kind"] == "train" and line["step"] % 100 == 0:
-            sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * 4096)
-
-    from subquad.cli.flags import configure
-    from subquad.training import train as direct
-
-    values = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "steps": 1000, "batch": 8}
-    if not Path("/proc/self/statm").exists():
-        pytest.skip("needs /proc to see the memory in use")
-    direct(configure("classify", "a.csv", values), "run", watch=watch)
-    assert max(sizes[3:]) - sizes[2] < 8 * 2**20

@@ -71,7 +71,7 @@ def test_saved_and_loaded(tmp_path: Path) -> None:
     assert Labels.load(tmp_path / "labels.json") == labels
     for content in ("{}", "[1]", "[", ""):
         (tmp_path / "labels.json").write_text(content)
-        with pytest.raises(SubquadError, match="not a JSON list of class names"):
+        with pytest.raises(SubquadError, match="not a JSON list of different class names"):
             Labels.load(tmp_path / "labels.json")
     with pytest.raises(SubquadError, match="No such file"):
         Labels.load(tmp_path / "none.json")

@@ -70,8 +70,8 @@ def test_draw_follows_the_distribution():
 
 
 def test_a_temperature_that_cannot_be_is_refused():
-    for bad in (-1.0, float("nan")):
-        with pytest.raises(UsageError, match="must be at least 0"):
+    for bad in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(UsageError, match="must be a number of at least 0"):
             Sampling(temperature=bad)
 
 

@@ -57,7 +57,7 @@ class Stop(Exception):
 
 def crash_at(step):
     def watch(line, spent):  # noqa: ARG001
-        if line["step"] == step and line["kind"] == "train":
+        if line["kind"] == "train" and line["step"] == step:
             raise Stop
 
     return watch
@@ -182,7 +182,7 @@ def test_b40_a_signal_finishes_the_step_saves_and_resumes(tmp_path, which):
     config = tiny()
 
     def watch(line, spent):  # noqa: ARG001
-        if line["step"] == 5 and line["kind"] == "train":
+        if line["kind"] == "train" and line["step"] == 5:
             os.kill(os.getpid(), which)
 
     with pytest.raises(Interrupted, match="saved at step 5") as caught:
@@ -195,7 +195,7 @@ def test_b40_a_signal_finishes_the_step_saves_and_resumes(tmp_path, which):
 
 def test_b40_a_second_signal_stops_at_once(tmp_path):
     def watch(line, spent):  # noqa: ARG001
-        if line["step"] == 5 and line["kind"] == "train":
+        if line["kind"] == "train" and line["step"] == 5:
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -215,7 +215,7 @@ def test_budgets(tmp_path):
 
 
 def test_patience_stops_early(tmp_path):
-    config = tiny(steps=40, evaluations=40, patience=3, lr=0.0)
+    config = tiny(steps=40, evaluations=40, patience=3, lr=1e-12)
     run = train(config, tmp_path / "run")
     assert losses(run.path)[-1][0] == 4
 
