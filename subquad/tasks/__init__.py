@@ -46,5 +46,7 @@ def check(config: Config) -> None:
         config.model.check(causal=task.causal)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if config.training.class_weights and task is not Classify:
-        raise UsageError(f"--class-weights means nothing to the task {config.task}")
+    for name in ("class_weights", "label_smoothing"):
+        if getattr(config.training, name) and task is not Classify:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} means nothing to the task {config.task}")

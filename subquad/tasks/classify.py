@@ -62,7 +62,7 @@ class Classify(Task):
             model=ModelConfig(
                 mixers=("fastformer",), d=128, ff=256, dropout=0.2, token_dropout=0.2
             ),
-            training=TrainConfig(epochs=4, batch=32),
+            training=TrainConfig(epochs=4, batch=16, label_smoothing=0.1),
         )
 
     @classmethod
@@ -152,7 +152,11 @@ class Classify(Task):
         logits = model(batch.tokens, batch.mask)
         weights = None if self.weights is None else self.weights.to(logits.device)
         total = nn.functional.cross_entropy(
-            logits.float(), batch.labels, weight=weights, reduction="sum"
+            logits.float(),
+            batch.labels,
+            weight=weights,
+            reduction="sum",
+            label_smoothing=self.config.training.label_smoothing,
         )
         return Loss(total, len(batch.labels))
 

@@ -92,6 +92,8 @@ class TrainConfig:
     """How often the held-out rows are scored during a run."""
     class_weights: bool = False
     """Classification: every class counts the same in the loss, however rare."""
+    label_smoothing: float = 0.0
+    """Classification: part of the target spread over all classes."""
     patience: int | None = None
     """Stop after so many evaluations without improvement; None = use the whole budget."""
     save_every: int | None = None
@@ -110,6 +112,7 @@ class TrainConfig:
         _at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
         _at_least(self, 0, "weight_decay", "workers", "seed")
         _share(self, "warmup")
+        _share(self, "label_smoothing")
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision={self.precision!r} is not one of auto, fp32, bf16")
         if self.seed >= 2**63:
