@@ -39,7 +39,7 @@ class Language(CausalTask):
             task=cls.name,
             data=DataConfig(tokenizer="bytes", length=256),
             model=ModelConfig(mixers=("linear",), layers=4, d=256, heads=8, ff=1024, dropout=0.1),
-            training=TrainConfig(minutes=20, batch=32, lr=2e-3),
+            training=TrainConfig(minutes=10, batch=32, lr=2e-3),
         )
 
     @classmethod
