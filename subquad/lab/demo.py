@@ -39,7 +39,7 @@ SHOWN = 64
 class Settings:
     """How much the demonstration does; the defaults take about three minutes on two cores."""
 
-    epochs: float = 16
+    epochs: float = 10
     """Of each mixer in the comparison."""
     seeds: int = 2
     pixel_epochs: float | None = None

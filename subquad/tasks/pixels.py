@@ -54,7 +54,7 @@ class Pixels(CausalTask):
             task=cls.name,
             data=DataConfig(path=digits.NAME, length=digits.SHAPE[0] * digits.SHAPE[1]),
             model=ModelConfig(mixers=("linear",), layers=4, d=96, heads=4, ff=384, dropout=0.15),
-            training=TrainConfig(epochs=24, batch=32, lr=3e-3),
+            training=TrainConfig(epochs=22, batch=32, lr=3e-3),
         )
 
     @classmethod
