@@ -52,7 +52,7 @@ class State:
         return self.map(Tensor.detach)
 
     def to(self, device: torch.device | str) -> Self:
-        """Move to a device. The dtype stays: a state is never kept in half precision."""
+        """Move to a device. Dtypes stay: sums are fp32 or wider, a KV cache holds activations."""
         return self.map(lambda t: t.to(device))
 
     def select(self, rows: Tensor) -> Self:
