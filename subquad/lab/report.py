@@ -5,11 +5,8 @@ engine; only the drawings, which are ours, are passed as markup.
 """
 
 import statistics
-from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from subquad.data import digits
@@ -18,29 +15,18 @@ from subquad.lab.compare import RESULTS, Comparison
 from subquad.lab.confusion import confusion
 from subquad.lab.floors import BAG
 from subquad.lab.measure import Measured
+from subquad.lab.pages import environment, machine_facts, style
 from subquad.lab.svg import series
 from subquad.lab.verdict import Candidate, Figure
 
 Context = dict[str, Any]
 
 
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("subquad.lab", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
 def render(comparison: Comparison, demo: Context | None = None) -> str:
     """The page of a comparison; with ``demo`` (see ``demo.context``) the page of the demo."""
-    css = files("subquad.lab").joinpath("templates/report.css").read_text(encoding="utf-8")
     context = {
         "c": comparison,
-        "css": Markup(css),
+        "css": style(),
         "title": "subquad demo" if demo else f"subquad compare: {comparison.config.data.path}",
         "demo": demo,
         "results_name": RESULTS,
@@ -50,7 +36,7 @@ def render(comparison: Comparison, demo: Context | None = None) -> str:
         "confusion": confusion(comparison),
     }
     context |= _table(comparison) | _quality(comparison) | _cost(comparison.measured)
-    return _environment().get_template("report.html.j2").render(context)
+    return environment().get_template("report.html.j2").render(context)
 
 
 def _quality(comparison: Comparison) -> Context:
@@ -234,16 +220,5 @@ def _how(comparison: Comparison) -> list[str]:
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:
-    m = comparison.machine
-    return [
-        ("processor", f"{m['processor']}, {m['cores']} cores, {m['threads']} threads used"),
-        *([("accelerator", m["accelerator"])] if m["accelerator"] else []),
-        (
-            "software",
-            f"subquad {m['subquad']}, torch {m['torch']}, Python {m['python']}, {m['system']}",
-        ),
-        ("commit", m["commit"] or "not a git checkout"),
-        ("arithmetic", m["precision"]),
-        ("seeds", ", ".join(map(str, comparison.seeds))),
-        ("date", m["date"]),
-    ]
+    seeds = ", ".join(map(str, comparison.seeds))
+    return [*machine_facts(comparison.machine), ("seeds", seeds)]

@@ -1,0 +1,61 @@
+"""The page of a recipe: its headline, what follows, tables, pictures, how it was measured."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from subquad.lab.pages import environment, machine_facts, style
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells as they are to be read; the first cell of a row names it."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG made by ``lab.svg.to_svg``, or PNG bytes with what they show in words."""
+
+    caption: str
+    svg: str = ""
+    png: bytes = b""
+    alt: str = ""
+
+    @property
+    def markup(self) -> Markup:
+        """The element for the page."""
+        if self.svg:
+            return Markup(self.svg)
+        data = base64.b64encode(self.png).decode()
+        return Markup('<img src="data:image/png;base64,{}" alt="{}">').format(data, self.alt)
+
+
+def page(
+    document: dict[str, Any],
+    tables: Sequence[Table],
+    pictures: Sequence[Picture],
+    distance: Sequence[str],
+) -> str:
+    """One self-contained HTML file."""
+    return (
+        environment()
+        .get_template("recipe.html.j2")
+        .render(
+            css=style(),
+            d=document,
+            settings=json.dumps(document["settings"], indent=2, ensure_ascii=False),
+            tables=tables,
+            pictures=pictures,
+            how=distance,
+            facts=machine_facts(document["machine"]),
+        )
+    )
