@@ -16,7 +16,7 @@ class _Names(click.Command):
         from subquad.lab.recipes import RECIPES
 
         with formatter.section("Recipes"):
-            if not RECIPES:
+            if not RECIPES:  # a definition list needs a row
                 return
             formatter.write_dl([(n, f"{e.line} DATA: {e.data}.") for n, e in RECIPES.items()])
 
