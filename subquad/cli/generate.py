@@ -1,5 +1,7 @@
 """``subquad generate``."""
 
+import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -9,92 +11,250 @@ import click
 from subquad.cli.console import bar, json_flag, result, say
 from subquad.errors import UsageError
 
+_TEXTS = ("prompt", "prompts", "length", "stop", "beams", "state", "save_state")
+_IMAGES = ("prompt_image", "keep")
+
+
+def _sampling(command: Any) -> Any:
+    """The fields of ``Sampling`` as options."""
+    for option in reversed(
+        (
+            click.option("--seed", type=int, default=0, show_default=True),
+            click.option(
+                "--temperature",
+                type=click.FloatRange(0),
+                default=1.0,
+                show_default=True,
+                help="Divides the logits; 0 = always the likeliest.",
+            ),
+            click.option(
+                "--top-k",
+                type=click.IntRange(0),
+                default=0,
+                help="Only the K likeliest tokens.  [default: all]",
+            ),
+            click.option(
+                "--top-p",
+                type=float,
+                default=1.0,
+                help="Only the likeliest that together have this probability.  [default: all]",
+            ),
+            click.option(
+                "--min-p",
+                type=float,
+                default=0.0,
+                help="Only those with this part of the likeliest one's probability.  "
+                "[default: all]",
+            ),
+            click.option(
+                "--repetition-penalty",
+                type=float,
+                default=1.0,
+                help="Makes tokens that the text holds less likely.  [default: 1, no]",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--prompt", help="Text to continue.  [default: none]")
+@click.option("--prompts", help="A file with a prompt per line, or - for standard input.")
 @click.option(
     "--length",
     type=click.IntRange(1),
-    help="Most tokens of each text.  [default: 200, or what fits]",
+    help="Most tokens of each text.  [default: 200 or what fits]",
 )
 @click.option(
-    "--samples",
-    type=click.IntRange(1),
-    help="How many.  [default: 64 images or 1 text]",
+    "--samples", type=click.IntRange(1), help="How many (of each prompt).  [default: 64 images, 1]"
 )
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0), default=1.0, show_default=True)
+@_sampling
+@click.option("--stop", multiple=True, help="A text ends before this; may be repeated.")
+@click.option("--beams", type=click.IntRange(2), help="Search the likeliest texts this wide.")
+@click.option(
+    "--weights",
+    type=click.Choice(["fp32", "bf16", "int8"]),
+    default="fp32",
+    show_default=True,
+    help="Precision of the step engine's weights: narrower is faster, and a little different.",
+)
+@click.option(
+    "--state", type=click.Path(path_type=Path), help="Continue from a state that was saved."
+)
+@click.option(
+    "--save-state", type=click.Path(path_type=Path), help="Where the text's state goes at its end."
+)
+@click.option("--prompt-image", help="A picture, .npy, IDX file or folder to be completed.")
+@click.option(
+    "--keep", type=float, help="Part of the rows of a prompt image that stays.  [default: 0.5]"
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where images go, or texts.  [default: RUN/samples.png; texts: standard output]",
+    help="Where images go (.png), or texts (.jsonl: one per line with its prompt).  "
+    "[default: RUN/samples.png; texts: standard output]",
 )
 @json_flag
 def command(run: Path, as_json: bool, **values: Any) -> None:
-    """Draw images with a `pixels` run, or continue a text with a `language` run."""
+    """Draw images with a `pixels` run, or continue texts with a `language` run.
+
+    Linear attention is served by the step engine: a state of fixed size, constant time per token.
+    Other causal models are served by torch.
+    """
     from subquad.run import load
     from subquad.tasks.language import Language
 
     loaded = load(run)
-    write = _texts if isinstance(loaded.task, Language) else _images
-    document, text = write(loaded, **values)
-    result(document, as_json=as_json, text=text)
+    if isinstance(loaded.task, Language):
+        _refuse(values, _IMAGES, f"is for images; {run} writes texts")
+        document, text = _texts(loaded, as_json, **values)
+    else:
+        _refuse(values, _TEXTS, f"is for texts; {run} draws images")
+        document, text = _images(loaded, **values)
+    if as_json or text is not None:
+        result(document, as_json=as_json, text=text or "")
+
+
+def _refuse(values: dict[str, Any], names: tuple[str, ...], why: str) -> None:
+    for name in names:
+        if values[name] not in (None, ()):
+            raise UsageError(f"--{name.replace('_', '-')} {why}")
+
+
+def _how(values: dict[str, Any]) -> Any:
+    from subquad.generation import Sampling
+
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    return Sampling(**{name: values[name] for name in names})
 
 
 def _images(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
     from subquad.checkpoint import write_atomically
-    from subquad.generation import Sampling, images
+    from subquad.data.images import open_images
+    from subquad.generation import images
     from subquad.tasks.pictures import contact_sheet
 
-    for option in ("prompt", "length"):
-        if values[option] is not None:
-            raise UsageError(f"--{option} is for texts; {run.path} draws images")
-    samples, out = values["samples"] or 64, values["out"] or run.path / "samples.png"
-    sampling = Sampling(temperature=values["temperature"], seed=values["seed"])
+    out = values["out"] or run.path / "samples.png"
+    given = None
+    if values["prompt_image"] is not None:
+        given = open_images(values["prompt_image"]).pixels
+    elif values["keep"] is not None:
+        raise UsageError("--keep says what stays of a --prompt-image; none is given")
+    samples = values["samples"] or (64 if given is None else 1)
     began = time.perf_counter()
     with bar("drawing") as update:
-        drawn = images(run, samples, sampling, watch=lambda done, of: update(done / of))
-    seconds = time.perf_counter() - began
+        drawn = images(
+            run,
+            samples,
+            _how(values),
+            given=given,
+            keep=0.5 if values["keep"] is None else values["keep"],
+            weights=values["weights"],
+            watch=lambda done, of: update(done / of),
+        )
+    seconds, count = time.perf_counter() - began, len(drawn.pixels)
     sheet = contact_sheet(drawn.pixels, drawn.levels)
     write_atomically(out, lambda path: sheet.save(path, format="PNG"))
-    say(f"{samples} images in {seconds:.2f} s ({samples / seconds:.1f} images/s)")
+    say(
+        f"{count} images in {seconds:.2f} s ({count / seconds:.1f} images/s) by "
+        f"{drawn.served_by}, state {drawn.state_bytes // count:,} bytes each"
+    )
     document = {
         "out": str(out),
-        "samples": samples,
+        "samples": count,
         "seconds": seconds,
-        "images_per_second": samples / seconds,
-        "state_bytes_per_image": drawn.state_bytes // samples,
+        "images_per_second": count / seconds,
+        "state_bytes_per_image": drawn.state_bytes // count,
+        "served_by": drawn.served_by,
     }
     return document, str(out)
 
 
-def _texts(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
-    from subquad.checkpoint import write_text
-    from subquad.generation import Sampling, texts
+def _texts(run: Any, as_json: bool, **values: Any) -> tuple[dict[str, Any], str | None]:
+    from subquad.generation import write
 
-    samples = values["samples"] or 1
-    sampling = Sampling(temperature=values["temperature"], seed=values["seed"])
+    request = _request(values)
+    alone = len(request.prompts) * request.samples == 1 and values["prompts"] is None
+    live = alone and not as_json and values["out"] is None and request.beams == 1
+    listen = None
+    if live:
+        click.echo(request.prompts[0], nl=False)
+        listen = _echo
     began = time.perf_counter()
-    with bar("writing") as update:
-        made = texts(
+    with bar("" if live else "writing") as update:
+        made = write(
             run,
-            values["prompt"] or "",
-            samples,
-            values["length"],
-            sampling,
-            watch=lambda done, of: update(done / of),
+            request,
+            _how(values),
+            watch=lambda done, of: None if live else update(done / of),
+            listen=listen,
         )
     seconds = time.perf_counter() - began
-    say(f"{made.tokens} tokens in {seconds:.2f} s ({made.tokens / seconds:.0f} tokens/s)")
-    joined = "\n\n".join(made.texts)
-    if values["out"] is not None:
-        write_text(values["out"], joined + "\n")
+    if live:
+        click.echo()
+    if values["save_state"] is not None and made.saved is not None:
+        made.saved.save(values["save_state"])
+    say(
+        f"{made.tokens} tokens in {seconds:.2f} s ({made.tokens / seconds:.0f} tokens/s) by "
+        f"{made.served_by}, state {made.state_bytes:,} bytes"
+    )
     document = {
-        "texts": made.texts,
+        "texts": [text.text for text in made.texts],
+        "details": [_line(text) for text in made.texts],
         "tokens": made.tokens,
         "seconds": seconds,
         "tokens_per_second": made.tokens / seconds,
-        "state_bytes_per_text": made.state_bytes // samples,
+        "state_bytes_per_text": made.state_bytes,
+        "served_by": made.served_by,
     }
-    return document, joined if values["out"] is None else str(values["out"])
+    return document, None if live else _written(made, values)
+
+
+def _written(made: Any, values: dict[str, Any]) -> str:
+    """What goes to standard output: the texts, or where they are."""
+    from subquad.checkpoint import write_text
+
+    out = values["out"]
+    lines = "\n".join(json.dumps(_line(text), ensure_ascii=False) for text in made.texts)
+    if out is not None:
+        joined = "\n\n".join(text.text for text in made.texts)
+        write_text(out, (lines if out.suffix == ".jsonl" else joined) + "\n")
+        return str(out)
+    return lines if values["prompts"] is not None else "\n\n".join(t.text for t in made.texts)
+
+
+def _line(text: Any) -> dict[str, Any]:
+    line = {"prompt": text.prompt, "text": text.text, "tokens": text.tokens, "ended": text.ended}
+    return line if text.score is None else line | {"score": text.score}
+
+
+def _request(values: dict[str, Any]) -> Any:
+    from subquad.generation import Request, Saved, read_prompts
+
+    if values["prompt"] is not None and values["prompts"] is not None:
+        raise UsageError("give --prompt or --prompts, not both")
+    if values["prompts"] == "-":
+        prompts = sys.stdin.read().splitlines()
+        if not prompts:
+            raise UsageError("standard input is empty: one prompt per line is expected")
+    elif values["prompts"] is not None:
+        prompts = read_prompts(values["prompts"])
+    else:
+        prompts = [values["prompt"] or ""]
+    return Request(
+        prompts=prompts,
+        samples=values["samples"] or 1,
+        length=values["length"],
+        stop=values["stop"],
+        beams=values["beams"] or 1,
+        weights=values["weights"],
+        state=None if values["state"] is None else Saved.load(values["state"]),
+        save=values["save_state"] is not None,
+    )
+
+
+def _echo(_: int, piece: str) -> None:
+    click.echo(piece, nl=False)
+    sys.stdout.flush()

@@ -60,12 +60,15 @@ def open_images(path: str | Path) -> Images:
         return _of_folder(path)
     if path.suffix.lower() in (".npy", ".npz"):
         return _of_numpy(path)
+    if path.suffix.lower() in PICTURES:
+        (picture,) = _pictures([path])
+        return Images(picture[None], None, 256, f"{path}: one picture, {_size(picture[None])}")
     file = ByteFile(path)
     if idx.is_idx(file):
         return _of_idx(file)
     raise UsageError(
-        f"{path} is none of: an IDX file (.gz too), .npy, .npz, a folder of "
-        f"{'/'.join(PICTURES)}, or the name {digits.NAME}"
+        f"{path} is none of: an IDX file (.gz too), .npy, .npz, a picture "
+        f"({'/'.join(PICTURES)}) or a folder of them, or the name {digits.NAME}"
     )
 
 

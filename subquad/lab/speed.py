@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from subquad.generation import Sampling, continue_tokens, recompute_tokens
+from subquad.generation import Sampling, continue_tokens, decoder_for, recompute_tokens
 from subquad.models import CausalModel, ModelConfig
 
 #: Longest row that is generated in full by recomputation; beyond, it is timed at some prefixes.
@@ -85,8 +85,9 @@ def generation_speed(
 
 
 def _streamed(model: CausalModel, prompt: torch.Tensor, length: int) -> float:
+    decoder = decoder_for(model, rows=len(prompt))
     began = time.perf_counter()
-    continue_tokens(model, prompt, length, Sampling())
+    continue_tokens(decoder, prompt, length, Sampling())
     return time.perf_counter() - began
 
 

@@ -34,6 +34,56 @@ class KVCache(State):
     v: Float[Tensor, "b h t m"]
     real: Bool[Tensor, "b t"]
 
+    def extended(self, k: Heads, v: Values, real: Bool[Tensor, "b t"]) -> "KVCache":
+        """A cache with these after the others; this one stays as it is. Without gradients there is
+        spare room at the end, twice as much whenever it runs out, so that a token costs a copy of
+        itself and not of all before it. Whoever comes first takes the room; a second continuation
+        of the same cache gets room of its own."""
+        if torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return KVCache(
+                k=torch.cat([self.k, k], dim=2),
+                v=torch.cat([self.v, v], dim=2),
+                real=torch.cat([self.real, real], dim=1),
+            )
+        used, more = self.real.shape[1], real.shape[1]
+        room: _Room | None = getattr(self, "_room", None)
+        if room is None or room.used != used or room.real.shape[1] < used + more:
+            room = _Room.around(self, 2 * (used + more))
+        room.append(k, v, real)
+        whole = KVCache(
+            **{
+                name: t.narrow(2 if t.dim() == 4 else 1, 0, room.used)
+                for name, t in (("k", room.k), ("v", room.v), ("real", room.real))
+            }
+        )
+        object.__setattr__(whole, "_room", room)
+        return whole
+
+
+@dataclass
+class _Room:
+    """Buffers that caches are the beginnings of."""
+
+    k: Tensor
+    v: Tensor
+    real: Tensor
+    used: int
+
+    @classmethod
+    def around(cls, cache: KVCache, size: int) -> "_Room":
+        """A copy of ``cache`` with room for ``size`` tokens."""
+        b, h, t, _ = cache.k.shape
+        k, v = (x.new_empty(b, h, size, x.shape[-1]) for x in (cache.k, cache.v))
+        real = cache.real.new_zeros(b, size)
+        k[:, :, :t], v[:, :, :t], real[:, :t] = cache.k, cache.v, cache.real
+        return cls(k, v, real, t)
+
+    def append(self, k: Tensor, v: Tensor, real: Tensor) -> None:
+        end = self.used + real.shape[1]
+        self.k[:, :, self.used : end], self.v[:, :, self.used : end] = k, v
+        self.real[:, self.used : end] = real
+        self.used = end
+
 
 @at_own_precision
 def definition(
@@ -90,11 +140,9 @@ class CausalSoftmaxAttention(CausalMixer):
         if state is None and mask is None:
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.projections.merge(y), KVCache(k=k, v=v, real=real)
-        if state is not None:
-            k, v = torch.cat([state.k, k], dim=2), torch.cat([state.v, v], dim=2)
-            real = torch.cat([state.real, real], dim=1)
-        y = fused(q, k, v, _visible(real, x.shape[1]))
-        return zero_padding(self.projections.merge(y), mask), KVCache(k=k, v=v, real=real)
+        after = KVCache(k=k, v=v, real=real) if state is None else state.extended(k, v, real)
+        y = fused(q, after.k, after.v, _visible(after.real, x.shape[1]))
+        return zero_padding(self.projections.merge(y), mask), after
 
 
 def _visible(real: Bool[Tensor, "b s"], t: int) -> Bool[Tensor, "b t s"]:

@@ -38,6 +38,9 @@ class ModelConfig:
     """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
     tied: bool = False
     """Causal head shares its weights with the embedding."""
+    mixture: int = 0
+    """Pixels: logistics whose mixture gives a pixel's value (the papers': 10); 0 = a probability
+    for each level."""
 
     def layer_mixers(self) -> tuple[str, ...]:
         """One mixer name per layer.
@@ -70,6 +73,10 @@ class ModelConfig:
         for name in ("layers", "d", "heads", "ff"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.mixture < 0:
+            raise ValueError(f"mixture={self.mixture} must be a count of logistics, or 0")
+        if self.mixture and self.tied:
+            raise ValueError("mixture and tied do not go together: a mixture has a head of its own")
         if not self.norm_eps > 0:
             raise ValueError(f"norm_eps={self.norm_eps} must be above zero")
         for name, known in _CHOICES.items():
@@ -96,7 +103,7 @@ class ModelConfig:
 
 
 _BIDIRECTIONAL_ONLY = ("pooling", "token_dropout")
-_CAUSAL_ONLY = ("tied",)
+_CAUSAL_ONLY = ("tied", "mixture")
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),

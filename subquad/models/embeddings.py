@@ -3,7 +3,8 @@
 import math
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from subquad.models.config import ModelConfig
 from subquad.shapes import Mask, Positions, Sequence, Tokens
@@ -16,10 +17,14 @@ def real_positions(tokens: Tokens, mask: Mask | None) -> Positions:
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
+def sinusoid_rates(d: int) -> Float[Tensor, "half"]:
+    """How fast each pair of sin and cos turns, in radians per token."""
+    return torch.exp(torch.arange(0, d, 2) * (-math.log(10_000.0) / d))
+
+
 def sinusoids(positions: Positions, d: int) -> Sequence:
     """sin and cos of position / 10000^(2i/d), interleaved (Vaswani et al. 2017, section 3.5)."""
-    rate = torch.exp(torch.arange(0, d, 2, device=positions.device) * (-math.log(10_000.0) / d))
-    angle = positions.unsqueeze(-1) * rate
+    angle = positions.unsqueeze(-1) * sinusoid_rates(d).to(positions.device)
     return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)[..., :d]
 
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 from jaxtyping import Int
@@ -39,14 +39,15 @@ class ModelState:
             self.position.index_select(0, rows), tuple(s.select(rows) for s in self.layers)
         )
 
-    def save(self, path: Path | str) -> None:
-        """Write one safetensors file."""
+    def save(self, path: Path | str, about: dict[str, Any] | None = None) -> None:
+        """Write one safetensors file; ``about`` goes into its header as JSON."""
         tensors = {"position": self.position}
         for i, layer in enumerate(self.layers):
             tensors |= {f"layers.{i}.{name}": t for name, t in layer.tensors().items()}
         kinds = json.dumps([type(layer).__name__ for layer in self.layers])
         contiguous = {name: t.contiguous().clone() for name, t in tensors.items()}
-        save_file(contiguous, path, metadata={"layers": kinds})
+        header = {"layers": kinds} | ({} if about is None else {"about": json.dumps(about)})
+        save_file(contiguous, path, metadata=header)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:

@@ -46,6 +46,8 @@ def check(config: Config) -> None:
         config.model.check(causal=task.causal)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    if config.model.mixture and task is not Pixels:
+        raise UsageError(f"--mixture is for pixels; the task {config.task} predicts tokens")
     for name in ("class_weights", "label_smoothing"):
         if getattr(config.training, name) and task is not Classify:
             flag = f"--{name.replace('_', '-')}"

@@ -26,7 +26,11 @@ class CausalTask(Task):
         seen, target, counted = batch.tokens[:, :-1], batch.tokens[:, 1:], batch.mask[:, 1:]
         whole = bool(batch.mask.all())
         logits = model(seen, None if whole else batch.mask[:, :-1])
-        return Loss(next_token_nats(logits, target, counted), int(counted.sum()))
+        return Loss(self.nats(logits, target, counted), int(counted.sum()))
+
+    def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
+        """-log p of ``target``, summed over the counted positions."""
+        return next_token_nats(logits, target, counted)
 
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from subquad.data import digits
 from subquad.data.batches import Examples
@@ -16,6 +16,7 @@ from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
 from subquad.models import CausalModel, ModelConfig
+from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
 
@@ -37,8 +38,8 @@ class Format:
 
 
 class Pixels(CausalTask):
-    """A categorical distribution for each pixel, given those before it in raster order (of a
-    coloured image: each sub-pixel)."""
+    """A distribution for each pixel, given those before it in raster order (of a coloured image:
+    each sub-pixel): a probability for each level, or a mixture of discretised logistics."""
 
     name: ClassVar[str] = "pixels"
 
@@ -106,12 +107,23 @@ class Pixels(CausalTask):
         return Examples(Ragged(np.concatenate([starts, flat], axis=1).ravel(), offsets))
 
     def model(self) -> nn.Module:
-        return CausalModel(
+        mixture = self.config.model.mixture
+        made = CausalModel(
             self.config.model,
             inputs=self.images.levels + 1,
-            outputs=self.images.levels,
+            outputs=logistics.PARTS * mixture or self.images.levels,
             length=self.images.length,
         )
+        if mixture:
+            assert made.head is not None
+            logistics.spread(made.head)
+        return made
+
+    def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
+        if not self.config.model.mixture:
+            return super().nats(logits, target, counted)
+        found = logistics.log_probability(logits, target, self.images.levels)
+        return -found.masked_fill(~counted, 0).sum()
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
         return {"bits_per_dim": bits / count}

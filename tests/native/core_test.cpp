@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core.h"
+#include "engine.h"
 
 using namespace subquad;
 
@@ -67,6 +68,35 @@ void one(const Table& table, Dtype dtype, Map map, int64_t t, int64_t k, int64_t
   table.causal_backward(p, parallel);
 }
 
+// The step engine on an exactly sized block: odd sizes, every kind, several threads and streams.
+void engine(Spec spec, int threads) {
+  std::vector<float> block((Plan(spec).bytes() + 3) / 4);  // aligned enough, and sized exactly
+  for (size_t i = 0; i < block.size(); ++i) block[i] = ((i * 37) % 17 - 8.0f) / 64;
+  Engine e(spec, reinterpret_cast<const char*>(block.data()), threads);
+  int32_t streams[3] = {e.add(), e.add(), e.add()}, tokens[3] = {0, 1, 2}, drawn[3 * 4];
+  e.step(3, streams, tokens);
+  e.remove(streams[1]);
+  streams[1] = e.clone(streams[0]);
+  const uint64_t samples[3] = {0, 1, 2}, first[3] = {0, 0, 0};
+  std::vector<uint8_t> seen(3 * spec.outputs);
+  e.run(3, streams, tokens, 4, {0.9, 3, 0.9, 0.1, 1.2, 7, 0, 0}, samples, first, seen.data(), drawn);
+  for (int32_t token : drawn)
+    if (token < 0 || token >= spec.outputs) ++failures, std::printf("drew %d\n", token);
+}
+
+void engines() {
+  for (int32_t weights = 0; weights < 3; ++weights)
+    for (int32_t phi = 0; phi < 4; ++phi)
+      for (int32_t pre = 0; pre < 2; ++pre)
+        for (int32_t positions = 0; positions < 3; ++positions) {
+          // layers, d, heads, ff, inputs, outputs, length, pre_norm, tied, …
+          engine({2, 30, 5, 7, 6, 5, 9, pre, pre, Positions(positions), Phi(phi), Weights(weights),
+                  1e-5f}, 1);
+          engine({1, 64, 4, 100, 6, 5, 9, pre, 0, Positions(positions), Phi(phi), Weights(weights),
+                  1e-5f}, 3);
+        }
+}
+
 }  // namespace
 
 int main() {
@@ -83,6 +113,8 @@ int main() {
     one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
     one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
     one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);
+    use_step(table);
+    engines();
     std::printf("%s done\n", name);
   }
   return failures != 0;

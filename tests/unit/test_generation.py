@@ -1,16 +1,19 @@
 """Generation: what is drawn depends on the seed alone, and not on how it is computed."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 
-from subquad.errors import UsageError
-from subquad.generation import Sampling, continue_tokens, draw, images, recompute_tokens, texts
+from subquad.generation import (
+    Sampling,
+    Streams,
+    TorchDecoder,
+    continue_tokens,
+    decoder_for,
+    engine_refuses,
+    recompute_tokens,
+)
 from subquad.mixers import names
 from subquad.models import CausalModel, ModelConfig
-from subquad.tasks import task_class
-from subquad.training import train
 
 
 def model(mixer="linear"):
@@ -25,82 +28,78 @@ def model(mixer="linear"):
 @pytest.mark.parametrize("mixer", names(causal=True))
 def test_recurrent_generation_equals_recomputation(mixer):
     made, start = model(mixer), torch.full((5, 1), 11)
-    sampling = Sampling(seed=3)
-    recurrent, state = continue_tokens(made, start, 30, sampling)
-    assert torch.equal(recurrent, recompute_tokens(made, start, 30, sampling))
-    assert state.position.tolist() == [30] * 5
+    how = Sampling(seed=3)
+    decoder = decoder_for(made, rows=5)
+    recurrent = continue_tokens(decoder, start, 30, how)
+    assert torch.equal(recurrent, recompute_tokens(made, start, 30, how))
+    assert decoder.state().position.tolist() == [30] * 5
     assert len(set(map(tuple, recurrent.tolist()))) > 1 or mixer == "none"
 
 
-def test_a_sample_is_the_same_alone_and_in_a_batch():
-    made = model()
-    many, _ = continue_tokens(made, torch.full((6, 1), 11), 20, Sampling(seed=1))
-    few, _ = continue_tokens(made, torch.full((2, 1), 11), 20, Sampling(seed=1))
-    other, _ = continue_tokens(made, torch.full((2, 1), 11), 20, Sampling(seed=2))
-    assert torch.equal(many[:2], few)
-    assert not torch.equal(few, other)
+@pytest.mark.parametrize("mixer", ["linear", "softmax"])
+def test_a_sample_is_the_same_alone_and_in_a_batch(mixer):
+    made = model(mixer)
+
+    def drawn(rows, seed):
+        return continue_tokens(
+            decoder_for(made, rows=rows), torch.full((rows, 1), 11), 20, Sampling(seed=seed)
+        )
+
+    assert torch.equal(drawn(6, 1)[:2], drawn(2, 1))
+    assert not torch.equal(drawn(2, 1), drawn(2, 2))
 
 
-def test_generation_continues_from_a_state():
-    made = model()
+@pytest.mark.parametrize("mixer", ["linear", "softmax"])
+def test_generation_continues_from_a_state(mixer):
+    made, how = model(mixer), Sampling(temperature=0.0)
     prompt = torch.randint(0, 11, (2, 7))
-    whole, _ = continue_tokens(made, prompt, 10, Sampling(temperature=0.0))
+    whole = continue_tokens(decoder_for(made, rows=2), prompt, 10, how)
     _, state = made.scan(prompt[:, :4])
-    resumed, _ = continue_tokens(made, prompt[:, 4:], 10, Sampling(temperature=0.0), state)
+    resumed = continue_tokens(decoder_for(made, rows=2, state=state), prompt[:, 4:], 10, how)
     assert torch.equal(whole, resumed)
 
 
+@pytest.mark.parametrize("mixer", ["linear", "softmax"])
+def test_prompts_of_different_lengths_are_padded_out_of_sight(mixer):
+    made, how = model(mixer), Sampling(seed=2, repetition_penalty=1.3)
+    long, short = torch.randint(0, 11, (1, 12)), torch.randint(0, 11, (1, 3))
+    padded = torch.cat([torch.zeros(1, 9, dtype=torch.long), short], dim=1)
+    mask = torch.ones(2, 12, dtype=torch.bool)
+    mask[1, :9] = False
+    both = continue_tokens(decoder_for(made, rows=2), torch.cat([long, padded]), 15, how, mask=mask)
+    streams = Streams.fresh(1, first=1)
+    alone = continue_tokens(decoder_for(made, rows=1), short, 15, how, streams=streams)
+    assert torch.equal(both[1:], alone)
+
+
 def test_the_linear_state_does_not_grow():
-    made = model()
-    sizes = {
-        continue_tokens(made, torch.full((1, 1), 11), n, Sampling())[1].nbytes for n in (2, 30)
-    }
+    made, sizes = model(), set()
+    for n in (2, 30):
+        decoder = decoder_for(made, rows=1)
+        continue_tokens(decoder, torch.full((1, 1), 11), n, Sampling())
+        sizes.add(decoder.nbytes)
     assert len(sizes) == 1
 
 
-def test_draw_follows_the_distribution():
-    logits = torch.log(torch.tensor([0.5, 0.3, 0.2])).expand(10_000, 3)
-    u = (torch.arange(10_000) + 0.5) / 10_000
-    share = torch.bincount(draw(logits, u, 1.0), minlength=3) / 10_000
-    torch.testing.assert_close(share, torch.tensor([0.5, 0.3, 0.2]), atol=2e-4, rtol=0)
-    assert draw(logits[:2], u[:2], 0.0).tolist() == [0, 0]
-    assert draw(logits[:1], torch.tensor([1.0]), 1.0).tolist() == [2]
-    never = torch.tensor([[0.0, -torch.inf, 0.0]]).expand(100, 3)
-    assert 1 not in draw(never, torch.linspace(0, 0.999, 100), 1.0)
+def test_what_the_engine_cannot_run_is_served_by_torch():
+    assert engine_refuses(model("linear")) is None
+    assert "not CausalSoftmaxAttention" in engine_refuses(model("softmax"))
+    assert isinstance(decoder_for(model("softmax"), rows=1), TorchDecoder)
 
 
-def test_a_temperature_that_cannot_be_is_refused():
-    for bad in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(UsageError, match="must be a number of at least 0"):
-            Sampling(temperature=bad)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("language")
-    (folder / "book.txt").write_text("abcd " * 200)
-    c = task_class("language").defaults()
-    c = replace(
-        c,
-        data=replace(c.data, path=str(folder / "book.txt"), length=32),
-        model=replace(c.model, layers=1, d=32, heads=2, ff=32, dropout=0.0),
-        training=replace(c.training, minutes=None, steps=120, lr=1e-2, batch=8),
-    )
-    return train(c, folder / "run")
-
-
-def test_texts_begin_with_the_prompt_and_continue_it(run):
-    made = texts(run, "abcd ab", 2, 10, Sampling(temperature=0.0))
-    assert made.texts == ["abcd abcd abcd ab"] * 2
-    assert made.tokens == 20
-
-
-def test_texts_beyond_the_positions_are_refused(run):
-    with pytest.raises(UsageError, match="beyond the 32 positions"):
-        texts(run, "ab", 1, 31, Sampling())
-    assert texts(run, "ab", 1, 30, Sampling()).tokens == 30
-
-
-def test_images_need_a_pixel_run(run):
-    with pytest.raises(UsageError, match="only pixels runs draw"):
-        images(run, 1, Sampling())
+@pytest.mark.parametrize("mixer", names(causal=True))
+def test_a_fork_leaves_the_original_untouched(mixer):
+    """B18: reading on after a fork must not reach the state it was forked from."""
+    made = model(mixer)
+    with torch.inference_mode():
+        _, before = made.scan(torch.randint(0, 11, (1, 9)))
+        _, before = made.scan(torch.randint(0, 11, (1, 1)), before)  # has room to grow, if any
+        kept = before.clone()
+        one, _ = made.scan(torch.tensor([[1, 2, 3]]), before)
+        two, _ = made.scan(torch.tensor([[4, 5, 6]]), before)
+        again, _ = made.scan(torch.tensor([[1, 2, 3]]), before)
+    assert torch.equal(one, again)
+    assert not torch.equal(one, two)
+    for layer, same in zip(before.layers, kept.layers, strict=True):
+        for name, tensor in layer.tensors().items():
+            assert torch.equal(tensor, same.tensors()[name])

@@ -22,7 +22,10 @@ def test_core_under_sanitizers(tmp_path: Path) -> None:
 
     objects = [
         compile_to("isa.o", SOURCES / "isa.cpp"),
-        compile_to("runtime.o", SOURCES / "runtime.cpp"),
+        *(
+            compile_to(f"{n}.o", SOURCES / f"{n}.cpp")
+            for n in ("runtime", "crew", "engine", "sampling")
+        ),
         compile_to("test.o", ROOT / "tests" / "native" / "core_test.cpp"),
     ]
     program = str(tmp_path / "core_test")

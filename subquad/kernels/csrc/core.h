@@ -31,6 +31,11 @@ struct Linear {
 using Body = void (*)(void* context, int64_t item);
 using Parallel = void (*)(int threads, int64_t items, Body body, void* context);
 
+class Crew;
+struct Step;
+// What one member of a crew does of a step of the engine (step.h).
+using StepKernel = void (*)(const Step&, Crew&, int me);
+
 // The kernels of one instruction set.
 struct Table {
   const char* name;
@@ -38,10 +43,15 @@ struct Table {
   void (*causal_backward)(const Linear&, Parallel);
   void (*bidirectional_forward)(const Linear&, Parallel);
   void (*bidirectional_backward)(const Linear&, Parallel);
+  StepKernel step;
 };
 
 // The best table this processor can run, or the one called `name` (null: not here).
 const Table* choose(const char* name = nullptr);
+
+// The step kernel in use: the best one, or that of the table given to `use_step`.
+StepKernel choose_step();
+void use_step(const Table* table);
 
 // Runs body(context, item) for all items, on torch's own OpenMP team where there is one.
 void parallel(int threads, int64_t items, Body body, void* context);

@@ -1,5 +1,6 @@
 // Compiled once per instruction set (see CMakeLists.txt): the kernels' table.
 #include "bidirectional.h"
+#include "step.h"
 
 #define SUBQUAD_STRING_(x) #x
 #define SUBQUAD_STRING(x) SUBQUAD_STRING_(x)
@@ -24,6 +25,7 @@ const Table table = {
     SUBQUAD_BY_DTYPE(causal_backward),
     SUBQUAD_BY_DTYPE(bidirectional_forward),
     SUBQUAD_BY_DTYPE(bidirectional_backward),
+    step,
 };
 
 }  // namespace subquad::SUBQUAD_ISA

@@ -55,8 +55,11 @@ void backward(void (*kernel)(const Linear&, Parallel), nb::tuple sizes, nb::tupl
 
 }  // namespace
 
+void bind_engine(nb::module_& m);  // engine_module.cpp
+
 NB_MODULE(_native, m) {
   in_use = choose();
+  bind_engine(m);
   m.def("isa", [] { return in_use->name; });
   m.def("team", [] { return team(); });
   m.def("use_large_pages", [](uintptr_t p, int64_t bytes) {
@@ -64,7 +67,7 @@ NB_MODULE(_native, m) {
   });
   m.def("use", [](const char* name) {
     const Table* table = choose(name);
-    if (table) in_use = table;
+    if (table) in_use = table, use_step(table);
     return table != nullptr;
   });
   m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {

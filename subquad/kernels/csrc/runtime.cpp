@@ -38,6 +38,12 @@ const Table* choose(const char* name) {
 }
 
 namespace {
+const Table* step_table = choose();
+}
+StepKernel choose_step() { return step_table->step; }
+void use_step(const Table* table) { step_table = table; }
+
+namespace {
 
 // torch brings an OpenMP runtime whose idle threads spin for a while: a second team beside it
 // would fight for the same cores. So its own team is borrowed, through the two-argument entry that

@@ -1,0 +1,171 @@
+"""A causal model as the one block of bytes that the step engine reads, here and in a web page.
+
+The order of the pieces is told in ``kernels/csrc/model.h``; this file follows it from the top.
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from subquad.errors import UsageError
+from subquad.mixers.feature_maps import FEATURE_MAPS
+from subquad.mixers.linear import CausalLinearAttention
+from subquad.models import CausalModel
+from subquad.models.block import Block
+from subquad.models.embeddings import sinusoid_rates
+
+Weights = Literal["fp32", "bf16", "int8"]
+_WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}
+_POSITIONS = {"none": 0, "learned": 1, "sinusoidal": 2}
+_PHI = {"elu+1": 0, "relu": 1, "relu^2": 2, "softmax": 3}
+#: Rows are filled with zeros to a multiple of this many elements.
+ROW = 16
+#: Pieces begin at a multiple of this many bytes.
+ALIGNED = 64
+#: Largest int8 weight.
+LARGEST = 127
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The block and what it is: the fields of ``Spec`` in ``model.h``, in order."""
+
+    spec: tuple[int | float, ...]
+    block: Tensor
+    """uint8, its first byte aligned to ``ALIGNED``."""
+
+
+def unsupported(model: nn.Module) -> str | None:
+    """Why the step engine cannot run ``model``; None if it can."""
+    if not isinstance(model, CausalModel):
+        return "it does not generate"
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        if not isinstance(block.mixer, CausalLinearAttention):
+            return f"it runs linear attention, not {type(block.mixer).__name__}"
+    if any(p.dtype != torch.float32 for p in model.parameters()):
+        return "weights are not fp32"
+    return None
+
+
+def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """int8 rows and the scale of each: the largest element of a row becomes ±127."""
+    scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
+    return (weight / scale.unsqueeze(1)).round().to(torch.int8), scale
+
+
+def rounded(weight: Tensor, weights: Weights) -> Tensor:
+    """A matrix as the engine sees it, in fp32."""
+    if weights == "bf16":
+        return weight.bfloat16().float()
+    if weights == "int8":
+        whole, scale = quantise(weight)
+        return whole.float() * scale.unsqueeze(1)
+    return weight
+
+
+def rounded_model(model: CausalModel, weights: Weights) -> CausalModel:
+    """A copy of ``model`` whose matrices hold what the engine sees; the model itself for fp32."""
+    if weights == "fp32":
+        return model
+    made = copy.deepcopy(model)
+    with torch.no_grad():
+        for module in made.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
+                module.weight.copy_(rounded(module.weight, weights))
+    return made
+
+
+def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
+    """``model`` as one block.
+
+    Raises:
+        UsageError: the engine cannot run this model.
+    """
+    reason = unsupported(model)
+    if reason is not None:
+        raise UsageError(f"the step engine cannot serve this model: {reason}")
+    pieces = [_bytes(piece) for piece in _pieces(model, weights)]
+    size = sum(-(-len(piece) // ALIGNED) * ALIGNED for piece in pieces)
+    room = torch.zeros(size + ALIGNED, dtype=torch.uint8)
+    block = room[-room.data_ptr() % ALIGNED :][:size]
+    at = 0
+    for piece in pieces:
+        block[at : at + len(piece)] = piece
+        at += -(-len(piece) // ALIGNED) * ALIGNED
+    return Packed(_spec(model, weights), block)
+
+
+def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
+    first = model.blocks[0]
+    assert isinstance(first, Block)
+    assert isinstance(first.mixer, CausalLinearAttention)
+    embedding = model.embedding
+    phi = next(name for name, f in FEATURE_MAPS.items() if f is first.mixer.phi)
+    return (
+        len(model.blocks),
+        embedding.tokens.embedding_dim,
+        first.mixer.projections.heads,
+        first.ff.inner.out_features,
+        embedding.tokens.num_embeddings,
+        model.outputs,
+        embedding.length,
+        int(first.pre),
+        int(model.head is None),
+        _POSITIONS[embedding.kind],
+        _PHI[phi],
+        _WEIGHTS[weights],
+        first.norm_mixer.eps,
+    )
+
+
+def _pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
+    embedding = model.embedding
+    yield from _matrix(embedding.tokens.weight, weights)
+    if embedding.positions is not None:
+        yield from _matrix(embedding.positions.weight, weights)
+    if embedding.kind == "sinusoidal":
+        yield sinusoid_rates(embedding.tokens.embedding_dim)
+    if embedding.norm is not None:
+        yield from _norm(embedding.norm)
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        assert isinstance(block.mixer, CausalLinearAttention)
+        yield from _affine(block.mixer.projections.qkv, weights)
+        yield from _affine(block.mixer.projections.out, weights)
+        yield from _norm(block.norm_mixer)
+        yield from _affine(block.ff.inner, weights)
+        yield from _affine(block.ff.outer, weights)
+        yield from _norm(block.norm_ff)
+    if isinstance(model.norm, nn.LayerNorm):
+        yield from _norm(model.norm)
+    if model.head is not None:
+        yield from _affine(model.head, weights)
+
+
+def _norm(norm: nn.LayerNorm) -> Iterator[Tensor]:
+    yield norm.weight
+    yield norm.bias
+
+
+def _affine(linear: nn.Linear, weights: Weights) -> Iterator[Tensor]:
+    yield from _matrix(linear.weight, weights)
+    yield linear.bias
+
+
+def _matrix(weight: Tensor, weights: Weights) -> Iterator[Tensor]:
+    if weights == "int8":
+        yield from quantise(weight)
+    else:
+        yield weight.bfloat16() if weights == "bf16" else weight
+
+
+def _bytes(piece: Tensor) -> Tensor:
+    """The bytes of a piece on the CPU, its rows filled with zeros."""
+    piece = piece.detach().cpu()
+    filled = nn.functional.pad(piece, (0, -piece.shape[-1] % ROW))
+    return filled.contiguous().view(torch.uint8).flatten()

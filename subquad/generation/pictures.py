@@ -1,0 +1,97 @@
+"""Images from a pixels run: new ones, or the rest of given ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from subquad.errors import UsageError
+from subquad.generation.continuing import Watch, continue_tokens, ignore
+from subquad.generation.decoder import decoder_for
+from subquad.generation.packing import Weights
+from subquad.generation.sampling import Head, Sampling
+from subquad.models import CausalModel
+from subquad.run import Run
+from subquad.tasks.pixels import Pixels
+
+
+@dataclass(frozen=True)
+class Images:
+    """Generated images and what they cost."""
+
+    pixels: npt.NDArray[np.int64]
+    """``[n, height, width]``, or ``[n, height, width, channels]``."""
+    levels: int
+    """Values run from 0 to ``levels - 1``."""
+    state_bytes: int
+    """Size of the state after the last pixel, all samples together."""
+    served_by: str
+    """``step engine`` or ``torch scan``."""
+
+
+def head_of(task: Pixels) -> Head:
+    """What the outputs of a pixels run stand for."""
+    mixture = task.config.model.mixture
+    return Head(mixture=mixture, levels=task.images.levels if mixture else 0)
+
+
+def images(
+    run: Run,
+    samples: int,
+    how: Sampling,
+    *,
+    given: npt.NDArray[np.integer] | None = None,
+    keep: float = 0.5,
+    weights: Weights = "fp32",
+    watch: Watch = ignore,
+) -> Images:
+    """Draw ``samples`` images with a run of the task ``pixels``.
+
+    ``given`` images ``[n, *shape]`` are completed ``samples`` times each: the first ``keep`` part
+    of their rows stays, the rest is drawn.
+
+    Raises:
+        UsageError: the run is of another task, what is given has another shape or other levels, or
+            nothing would be drawn.
+    """
+    task, model = run.task, run.model
+    if not isinstance(task, Pixels) or not isinstance(model, CausalModel):
+        raise UsageError(f"{run.path} is a {run.config.task} run; only pixels runs draw images")
+    if how.repetition_penalty != 1:
+        raise UsageError("a repetition penalty is for texts: pixels repeat")
+    head = head_of(task)
+    if head.mixture and (how.top_k, how.top_p, how.min_p) != (0, 1.0, 0.0):
+        raise UsageError(
+            "top-k, top-p and min-p choose among levels; this run draws from logistics"
+        )
+    kept = _kept(task, samples, given, keep)
+    start = torch.full((len(kept), 1), task.start)
+    prompt = torch.cat([start, torch.from_numpy(kept)], dim=1).to(run.device)
+    decoder = decoder_for(model, rows=len(prompt), weights=weights, head=head)
+    steps = task.images.length - kept.shape[1]
+    drawn = continue_tokens(decoder, prompt, steps, how, watch=watch)
+    whole = np.concatenate([kept, drawn.cpu().numpy()], axis=1)
+    pixels = whole.reshape(len(whole), *task.images.shape)
+    return Images(pixels, task.images.levels, decoder.nbytes, decoder.name)
+
+
+def _kept(
+    task: Pixels, samples: int, given: npt.NDArray[np.integer] | None, keep: float
+) -> npt.NDArray[np.int64]:
+    """The pixels that every row begins with, ``[n, k]``."""
+    shape, levels = task.images.shape, task.images.levels
+    if given is None:
+        return np.zeros((samples, 0), np.int64)
+    if given.shape[1:] != shape:
+        found, wanted = ("×".join(map(str, s)) for s in (given.shape[1:], shape))
+        raise UsageError(f"the given image is {found}; this run draws {wanted}")
+    if given.max(initial=0) >= levels:
+        raise UsageError(
+            f"the given image has values up to {given.max()}; this run knows 0 to {levels - 1}"
+        )
+    if not 0 <= keep < 1:
+        raise UsageError(f"keep={keep} must be at least 0 and below 1: a part of the image's rows")
+    rows = int(keep * shape[0])
+    first = given.reshape(len(given), -1)[:, : rows * (task.images.length // shape[0])]
+    return np.repeat(first.astype(np.int64), samples, axis=0)

@@ -1,0 +1,122 @@
+#include "crew.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace subquad {
+namespace {
+
+// Rounds of spinning before a thread sleeps: some 50 to 200 µs, the length of a few parts.
+constexpr int kSpins = 4096;
+// Jobs that the caller does alone after one in which somebody had to sleep.
+constexpr int kAlone = 32;
+
+inline void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// A number that threads wait for to change: spinning first, then asleep.
+class Turn {
+ public:
+  unsigned now() const { return value_.load(std::memory_order_acquire); }
+  void next() {
+    {
+      std::lock_guard<std::mutex> held(lock_);
+      value_.fetch_add(1, std::memory_order_acq_rel);
+    }
+    changed_.notify_all();
+  }
+  void next_quick() {  // as next, without a call to the system if nobody sleeps
+    value_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst)) {
+      std::lock_guard<std::mutex> held(lock_);
+      changed_.notify_all();
+    }
+  }
+  // Returns whether it had to sleep.
+  bool wait_while(unsigned last) {
+    for (int i = 0; i < kSpins; ++i) {
+      if (now() != last) return false;
+      pause();
+    }
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    {
+      std::unique_lock<std::mutex> held(lock_);
+      changed_.wait(held, [&] { return value_.load(std::memory_order_seq_cst) != last; });
+    }
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+    return true;
+  }
+
+ private:
+  std::atomic<unsigned> value_{0};
+  std::atomic<int> sleepers_{0};
+  std::mutex lock_;
+  std::condition_variable changed_;
+};
+
+}  // namespace
+
+struct Crew::Others {
+  Turn call, round;
+  std::atomic<int> arrived{0};
+  std::atomic<bool> over{false}, slept{false};
+  int alone = 0;  // jobs still to be done by the caller alone
+  void (*job)(void*, int) = nullptr;
+  void* context = nullptr;
+  std::vector<std::thread> threads;
+};
+
+Crew::Crew(int threads)
+    : most_(threads < 1 ? 1 : threads), size_(most_), others_(new Others) {
+  for (int me = 1; me < most_; ++me) {
+    others_->threads.emplace_back([this, me] {
+      Others& o = *others_;
+      for (unsigned last = 0;; ++last) {
+        o.call.wait_while(last);
+        if (o.over) return;
+        o.job(o.context, me);
+        meet();
+      }
+    });
+  }
+}
+
+Crew::~Crew() {
+  others_->over = true;
+  others_->call.next();
+  for (auto& thread : others_->threads) thread.join();
+}
+
+void Crew::run(void (*job)(void*, int), void* context) {
+  Others& o = *others_;
+  if (o.slept.exchange(false)) o.alone = kAlone;
+  size_ = o.alone > 0 ? 1 : most_;
+  if (o.alone > 0) --o.alone;
+  if (size_ > 1) {
+    o.job = job, o.context = context;
+    o.call.next_quick();
+  }
+  job(context, 0);
+  wait();
+}
+
+void Crew::meet() {
+  Others& o = *others_;
+  const unsigned round = o.round.now();
+  if (o.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
+    o.arrived.store(0, std::memory_order_relaxed);
+    o.round.next_quick();
+  } else if (o.round.wait_while(round)) {
+    o.slept = true;
+  }
+}
+
+}  // namespace subquad

@@ -1,0 +1,135 @@
+// The model that the step engine runs, as plain numbers: what it is (Spec), and where each weight
+// lies in one block of bytes (Plan). No template and no library here: the block is written in
+// Python (generation/packing.py), read by the native engine, and put into a web page as it is.
+//
+// The block holds, in this order, each piece beginning at a multiple of 64 bytes:
+//   tokens [inputs, d]; learned positions [length, d], or the rates of sinusoidal ones [d/2];
+//   post-norm: the embedding's norm; every layer: qkv [3d, d] + bias, out [d, d] + bias, norm of the
+//   mixer, inner [ff, d] + bias, outer [d, ff] + bias, norm of the feed-forward part;
+//   pre-norm: the last norm; unless tied: head [outputs, d] + bias.
+// A norm is weight [d], then bias [d]. A matrix has rows of `Spec::weights`, filled with zeros to a
+// multiple of 16 elements; after an int8 matrix come its scales, one float32 per row. All else is
+// float32, rows filled likewise.
+#pragma once
+#include <cstdint>
+
+namespace subquad {
+
+enum class Weights : int32_t { f32, bf16, i8 };
+enum class Positions : int32_t { none, learned, sinusoidal };
+enum class Phi : int32_t { elu_plus_one, relu, squared_relu, softmax };
+
+struct Spec {
+  int32_t layers, d, heads, ff, inputs, outputs, length;
+  int32_t pre_norm, tied;
+  Positions positions;
+  Phi phi;
+  Weights weights;
+  float eps;
+};
+
+constexpr int64_t kRow = 16;  // elements: rows are filled to a multiple of it
+inline int64_t row(int64_t n) { return (n + kRow - 1) / kRow * kRow; }
+
+struct Matrix {
+  int64_t at = 0, rows = 0, columns = 0, scales = 0;  // bytes from the block's beginning
+};
+struct Norm {
+  int64_t weight = 0, bias = 0;
+};
+struct Affine {  // a matrix and its bias
+  Matrix w;
+  int64_t bias = 0;
+};
+struct LayerPlan {
+  Affine qkv, out, inner, outer;
+  Norm norm_mixer, norm_ff;
+};
+
+class Plan {
+ public:
+  explicit Plan(const Spec& spec) : spec_(spec) {
+    tokens = matrix(spec.inputs, spec.d);
+    if (spec.positions == Positions::learned) positions = matrix(spec.length, spec.d);
+    if (spec.positions == Positions::sinusoidal) rates = floats((spec.d + 1) / 2);
+    if (!spec.pre_norm) first = norm();
+    layers_at_ = end_;
+    layer_at(0);
+    layer_bytes_ = end_ - layers_at_;
+    end_ = layers_at_ + layer_bytes_ * spec.layers;
+    if (spec.pre_norm) last = norm();
+    if (spec.tied)
+      head.w = tokens, head.w.rows = spec.outputs;
+    else
+      head = linear(spec.outputs, spec.d);
+  }
+  // Where the weights of layer i are.
+  LayerPlan layer(int i) const { return Plan(*this).layer_at(i); }
+  int64_t bytes() const { return end_; }
+
+  Matrix tokens, positions;
+  int64_t rates = 0;
+  Norm first, last;
+  Affine head;
+
+ private:
+  LayerPlan layer_at(int i) {
+    end_ = layers_at_ + layer_bytes_ * i;
+    LayerPlan p;
+    p.qkv = linear(3 * spec_.d, spec_.d);
+    p.out = linear(spec_.d, spec_.d);
+    p.norm_mixer = norm();
+    p.inner = linear(spec_.ff, spec_.d);
+    p.outer = linear(spec_.d, spec_.ff);
+    p.norm_ff = norm();
+    return p;
+  }
+  int64_t take(int64_t bytes) {
+    const int64_t at = end_;
+    end_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  int64_t floats(int64_t n) { return take(row(n) * 4); }
+  Matrix matrix(int64_t rows, int64_t columns) {
+    const int width = spec_.weights == Weights::f32 ? 4 : spec_.weights == Weights::bf16 ? 2 : 1;
+    Matrix m{take(rows * row(columns) * width), rows, columns, 0};
+    if (spec_.weights == Weights::i8) m.scales = floats(rows);
+    return m;
+  }
+  Affine linear(int64_t rows, int64_t columns) {
+    Affine l{matrix(rows, columns), 0};
+    l.bias = floats(rows);
+    return l;
+  }
+  Norm norm() {
+    Norm n{floats(spec_.d), 0};
+    n.bias = floats(spec_.d);
+    return n;
+  }
+
+  Spec spec_;
+  int64_t end_ = 0, layers_at_ = 0, layer_bytes_ = 0;
+};
+
+// Floats of one stream's state: for each layer and head S [k, row(k)] and Z [row(k)].
+inline int64_t head_state(const Spec& s) {
+  const int64_t k = s.d / s.heads;
+  return (k + 1) * row(k);
+}
+inline int64_t state_floats(const Spec& s) { return s.layers * s.heads * head_state(s); }
+
+// What one step works on. Rows of `x` … `logits` belong to streams and are `row(width)` floats
+// apart; the filling is zero and stays zero.
+struct Step {
+  const Spec* spec;
+  const Plan* plan;
+  const char* block;
+  int64_t n;                 // streams
+  float* const* states;      // [n]
+  const int32_t* tokens;     // [n]
+  const int64_t* positions;  // [n]
+  float *x, *normed, *qkv, *mixed, *added, *hidden, *logits;
+  float* scratch;            // 3 · row(d / heads) floats for each member of the crew
+};
+
+}  // namespace subquad

@@ -1,0 +1,178 @@
+// Rows of weights times vectors of activations, for the step engine: at one stream the weights are
+// the traffic, so each is read once, widened in registers; at many streams a panel of rows stays in
+// the cache while the streams pass. A dot product is added up in the same order in every case, so
+// that results depend neither on the number of streams nor on that of threads.
+#pragma once
+#if defined(__AVX2__)  // GCC's own widening of short vectors is several times slower
+#include <immintrin.h>
+#endif
+
+#include "model.h"
+#include "vec.h"
+
+namespace subquad::SUBQUAD_ISA {
+
+using V = Vec<float>;
+constexpr int kW = VecOf<float>::width;
+
+inline V load(const float* p) { V v; std::memcpy(&v, p, sizeof v); return v; }
+inline void store(float* p, V v) { std::memcpy(p, &v, sizeof v); }
+
+// Keeps GCC from reading a weight from memory once for every product that it is part of.
+inline void in_register(V& v) {
+#if defined(__AVX2__)
+  asm("" : "+x"(v));
+#else
+  (void)v;
+#endif
+}
+
+// Weights as they lie in the block, and a vector of them in float32.
+struct F32 {
+  using type = float;
+  static V widen(const float* p) { return load(p); }
+};
+struct Bf16 {
+  using type = uint16_t;
+  static V widen(const uint16_t* p) {
+#if defined(__AVX512F__)
+    return (V)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p)), 16);
+#elif defined(__AVX2__)
+    return (V)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16);
+#else
+    typename Sized<uint16_t, kW>::type half;
+    std::memcpy(&half, p, sizeof half);
+    return (V)(__builtin_convertvector(half, typename Sized<uint32_t, kW>::type) << 16);
+#endif
+  }
+};
+struct I8 {
+  using type = int8_t;
+  static V widen(const int8_t* p) {
+#if defined(__AVX512F__)
+    return (V)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
+#elif defined(__AVX2__)
+    return (V)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+#else
+    typename Sized<int8_t, kW>::type byte;
+    std::memcpy(&byte, p, sizeof byte);
+    return __builtin_convertvector(__builtin_convertvector(byte, VecInt), V);
+#endif
+  }
+};
+
+// Sums of neighbouring lanes of a and b: first inside groups of four, then of whole groups, so that
+// log2(kW) rounds over kW vectors end in the vector of their sums, in order.
+#if SUBQUAD_VECTOR_BYTES == 16
+#define SUBQUAD_EVEN 0, 2, 4, 6
+#define SUBQUAD_ODD 1, 3, 5, 7
+#elif SUBQUAD_VECTOR_BYTES == 32
+#define SUBQUAD_EVEN 0, 2, 8, 10, 4, 6, 12, 14
+#define SUBQUAD_ODD 1, 3, 9, 11, 5, 7, 13, 15
+#define SUBQUAD_EVEN_FOURS 0, 1, 2, 3, 8, 9, 10, 11
+#define SUBQUAD_ODD_FOURS 4, 5, 6, 7, 12, 13, 14, 15
+#else
+#define SUBQUAD_EVEN 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30
+#define SUBQUAD_ODD 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31
+#define SUBQUAD_EVEN_FOURS 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27
+#define SUBQUAD_ODD_FOURS 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31
+#endif
+
+inline V pairs(V a, V b) {
+  return __builtin_shufflevector(a, b, SUBQUAD_EVEN) + __builtin_shufflevector(a, b, SUBQUAD_ODD);
+}
+inline V fours(V a, V b) {
+#ifdef SUBQUAD_EVEN_FOURS
+  return __builtin_shufflevector(a, b, SUBQUAD_EVEN_FOURS) +
+         __builtin_shufflevector(a, b, SUBQUAD_ODD_FOURS);
+#else
+  return a + b;  // never called: a vector is one group
+#endif
+}
+
+// Lane i = the sum over v[i], for kW vectors.
+inline V sums(V* v) {
+  int n = kW;
+  for (int level = 0; level < 2; ++level, n /= 2)
+    for (int i = 0; i < n / 2; ++i) v[i] = pairs(v[2 * i], v[2 * i + 1]);
+  for (; n > 1; n /= 2)
+    for (int i = 0; i < n / 2; ++i) v[i] = fours(v[2 * i], v[2 * i + 1]);
+  return v[0];
+}
+
+// kR rows of weights times kB vectors of activations: kR · kB = kW dot products at a time.
+template <class W, int kR, int kB>
+inline void tile(const typename W::type* w, int64_t w_row, const float* x, int64_t x_row,
+                 int64_t columns, V* out) {
+  V acc[kR * kB] = {};
+  for (int64_t c = 0; c < columns; c += kW) {
+    V xs[kB];
+    for (int b = 0; b < kB; ++b) xs[b] = load(x + b * x_row + c);
+    for (int r = 0; r < kR; ++r) {
+      V ws = W::widen(w + r * w_row + c);
+      in_register(ws);
+      for (int b = 0; b < kB; ++b) acc[b * kR + r] += ws * xs[b];
+    }
+  }
+  *out = sums(acc);
+}
+
+struct Rows {  // of activations
+  float* p;
+  int64_t apart, n;
+};
+
+// y[:, from:to] = x · wᵀ + bias for the rows [from, to) of an affine map.
+template <class W>
+struct Product {
+  const typename W::type* w;
+  const float *scales, *bias;
+  int64_t w_row, columns;
+
+  Product(const Affine& a, const char* block)
+      : w(reinterpret_cast<const typename W::type*>(block + a.w.at)),
+        scales(a.w.scales ? reinterpret_cast<const float*>(block + a.w.scales) : nullptr),
+        bias(a.bias ? reinterpret_cast<const float*>(block + a.bias) : nullptr),
+        w_row(row(a.w.columns)), columns(row(a.w.columns)) {}
+
+  void put(float* y, int64_t r, float dot) const {
+    y[r] = (scales ? dot * scales[r] : dot) + (bias ? bias[r] : 0.0f);
+  }
+  template <int kR, int kB>
+  void tiles(const Rows& x, const Rows& y, int64_t b, int64_t from, int64_t to) const {
+    for (int64_t r = from; r < to; r += kR) {
+      // The last tile moves back to end at the last row: what it repeats comes out the same.
+      const int64_t at = r + kR <= to ? r : to - kR;
+      V dots;
+      tile<W, kR, kB>(w + at * w_row, w_row, x.p + b * x.apart, x.apart, columns, &dots);
+      for (int j = 0; j < kB; ++j)
+        for (int i = 0; i < kR; ++i) put(y.p + (b + j) * y.apart, at + i, dots[j * kR + i]);
+    }
+  }
+  void few(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
+    for (int64_t b = 0; b < x.n; ++b)
+      for (int64_t r = from; r < to; ++r) {
+        V acc[kW] = {};
+        for (int64_t c = 0; c < columns; c += kW)
+          acc[0] += W::widen(w + r * w_row + c) * load(x.p + b * x.apart + c);
+        put(y.p + b * y.apart, r, sums(acc)[0]);  // added up in the same order as in tiles
+      }
+  }
+  void operator()(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
+    constexpr int kB = kW == 16 ? 4 : 2;
+    constexpr int64_t kPanel = 32;
+    if (to - from < kW) return few(x, y, from, to);
+    int64_t b = 0;
+    if (x.n >= kB) {
+      const int64_t whole = x.n / kB * kB;
+      for (int64_t panel = from; panel < to; panel += kPanel) {
+        int64_t begin = panel, end = least(panel + kPanel, to);
+        if (end - begin < kW / kB) begin = end - kW / kB;
+        for (b = 0; b < whole; b += kB) tiles<kW / kB, kB>(x, y, b, begin, end);
+      }
+    }
+    for (; b < x.n; ++b) tiles<kW, 1>(x, y, b, from, to);
+  }
+};
+
+}  // namespace subquad::SUBQUAD_ISA
