@@ -38,4 +38,7 @@ def facts() -> dict[str, Any]:
         "native bf16": "yes" if native_bf16(on) else "no",
         "default precision": resolve("auto", on),
         "kernels": native if kernels.native else f"pure torch: {kernels.reason}",
+        "generation": "step engine for linear attention, torch for other mixers"
+        if kernels.native
+        else f"torch: {kernels.reason}",
     }

@@ -16,11 +16,12 @@ from subquad.generation.decoder import (
 )
 from subquad.generation.packing import Weights
 from subquad.generation.pictures import Images, images
-from subquad.generation.sampling import Head, Sampling, draw
+from subquad.generation.sampling import CATEGORICAL, Head, Sampling, draw
 from subquad.generation.saved import Saved
 from subquad.generation.texts import Request, Text, Texts, read_prompts, write
 
 __all__ = [
+    "CATEGORICAL",
     "Decoder",
     "EngineDecoder",
     "Head",

@@ -12,6 +12,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from subquad.lab import bench_tokens
 from subquad.lab.bench_result import BenchResult, Row, environment
 from subquad.lab.timing import Times, interleave, peak_memory
 from subquad.mixers import fnet, linear
@@ -41,6 +42,8 @@ class BenchConfig:
         (1, 16384, 256),
     )
     """Batch, tokens and width at which the forms of Fourier mixing are compared."""
+    batches: tuple[int, ...] = (1, 32)
+    """Streams that generate a token at a time (8 layers, d=256, 8 heads, ff 1,024)."""
     seconds: float = 10.0
     """Time for one comparison (never fewer than three rounds)."""
     seed: int = 0
@@ -162,6 +165,15 @@ def _fourier(config: BenchConfig) -> list[Row]:
     return rows
 
 
+def _tokens(config: BenchConfig) -> list[Row]:
+    rows = []
+    for batch in config.batches:
+        times = bench_tokens.tokens(batch, config.seconds)
+        if times is not None:
+            rows += _rows("eight tokens", batch, times, bench_tokens.TORCH)
+    return rows
+
+
 def bf16_error(t: int = 4096) -> float:
     """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
     q, k, v = attention_inputs(t, False, torch.bfloat16)
@@ -173,9 +185,11 @@ def bf16_error(t: int = 4096) -> float:
 def bench(config: BenchConfig, command: str = "subquad bench") -> BenchResult:
     """Measure; print nothing. ``command`` is noted for whoever wants to measure again."""
     torch.manual_seed(config.seed)
-    rows = _attention(config) + _fourier(config) + _steps(config)
+    rows = _attention(config) + _fourier(config) + _steps(config) + _tokens(config)
     memory: dict[str, int] = {}
     if config.memory:
         memory = {n: peak_memory(n, max(config.lengths), backward=True) for n in forms()}
     numbers = {"bf16 error": bf16_error()} if "native" in forms() else {}
+    late = bench_tokens.late_over_early(config.seconds) if config.batches else None
+    numbers |= {} if late is None else {"token late over early": late}
     return BenchResult(asdict(config), environment(config.seed, command), rows, memory, numbers)

@@ -16,13 +16,17 @@ OVER_SOFTMAX = {
 OVER_CHUNKED = {"forward": 6.0, "forward+backward": 5.0}
 #: A training step over the one without mixing, at most.
 STEP = {"fnet": 1.2, "fastformer": 1.6, "linear": 1.8, "linear causal": 1.8}
+#: One token, times as fast as torch's own step, at least: by batch and kind of weights.
+TOKEN = {(1, "engine fp32"): 3.0, (1, "engine bf16"): 5.0, (32, "engine fp32"): 3.0}
+#: A token at position 100,000 over one at 10, at most.
+LATE = 1.05
 #: MiB over the inputs, forward and backward at 16,384 tokens, at most.
 MEMORY = 160
 
 
 def targets(result: BenchResult) -> list[Target]:
     """All targets, with what was found."""
-    return [*_speed(result), *_scaling(result), *_steps(result), *_others(result)]
+    return [*_speed(result), *_scaling(result), *_steps(result), *_tokens(result), *_others(result)]
 
 
 def _target(text: str, found: float | None, limit: float, *, least: bool) -> Target:
@@ -69,6 +73,16 @@ def _steps(result: BenchResult) -> list[Target]:
                 _target(f"training step, {name}, {t}, over none", found, limit, least=False)
             )
     return made
+
+
+def _tokens(result: BenchResult) -> list[Target]:
+    made = []
+    for (batch, name), limit in TOKEN.items():
+        row = result.row("eight tokens", name, batch)
+        found = row.ratio if row else None
+        made.append(_target(f"token, {name}, batch {batch}, times torch", found, limit, least=True))
+    late = result.numbers.get("token late over early")
+    return [*made, _target("token at 100,000 over one at 10", late, LATE, least=False)]
 
 
 def _others(result: BenchResult) -> list[Target]:

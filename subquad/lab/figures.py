@@ -146,33 +146,39 @@ def _log_ticks(axes: Any, lengths: Sequence[int]) -> None:
 
 
 def learning(comparison: Comparison) -> str:
-    """The held-out figure while training: the mean of the seeds, each seed as a thin line."""
+    """The held-out figure while training."""
     shown = comparison.figure
     key = shown.key if shown.key in comparison.runs[0].curve[-1] else "loss"
-    percent = shown.percent and key == shown.key
+    times = 100 if shown.percent and key == shown.key else 1
+    lines = {
+        name: [[(p["step"], p[key] * times) for p in r.curve] for r in comparison.of(name)]
+        for name in comparison.mixers
+    }
+    return curves(lines, y=_title(shown) if key == shown.key else "loss", name="learning")
+
+
+def curves(lines: dict[str, list[list[tuple[int, float]]]], *, y: str, name: str) -> str:
+    """``y`` over training steps: the mean of each method's seeds, each seed as a thin line."""
     drawn, axes = figure(5.0, 3.5)
-    colours, ends, words, last = series(comparison.mixers), [], [], 0
-    for name in comparison.mixers:
-        color = colour(colours[name])
-        curves = [r.curve for r in comparison.of(name)]
-        for line in curves:
-            y = [p[key] * (100 if percent else 1) for p in line]
-            axes.plot([p["step"] for p in line], y, color=color, linewidth=0.6, alpha=0.35)
-        n = min(map(len, curves))
-        x = [sum(c[i]["step"] for c in curves) / len(curves) for i in range(n)]
-        mean = [sum(c[i][key] for c in curves) / len(curves) for i in range(n)]
-        mean = [m * (100 if percent else 1) for m in mean]
+    colours, ends, words = series(list(lines)), [], []
+    for method, runs in lines.items():
+        color = colour(colours[method])
+        for run in runs:
+            axes.plot(*zip(*run, strict=True), color=color, linewidth=0.6, alpha=0.35)
+        n = min(map(len, runs))
+        x = [sum(run[i][0] for run in runs) / len(runs) for i in range(n)]
+        mean = [sum(run[i][1] for run in runs) / len(runs) for i in range(n)]
         single = {"marker": "o", "markersize": 4} if n == 1 else {}
         axes.plot(x, mean, color=color, linewidth=1.8, **single)
-        ends.append((name, x[-1], mean[-1], color))
-        words.append(f"{name} ends at {mean[-1]:.4g}")
-        last = max(last, *(int(p["step"]) for c in curves for p in c))
+        ends.append((method, x[-1], mean[-1], color))
+        words.append(f"{method} ends at {mean[-1]:.4g}")
+    last = max(point[0] for runs in lines.values() for run in runs for point in run)
     axes.set_xlim(0, last * 1.3)
     ticks = [t for t in axes.get_xticks() if t <= last * 1.01]
     axes.set_xticks(ticks, [f"{t:,g}" for t in ticks])
-    label_axes(axes, "training steps", _title(shown) if key == shown.key else "loss")
+    label_axes(axes, "training steps", y)
     end_labels(axes, ends)
-    return to_svg(drawn, "learning", f"Held-out {key} while training. {'; '.join(words)}.")
+    return to_svg(drawn, name, f"{y} while training. {'; '.join(words)}.")
 
 
 def rates(rows: Sequence[tuple[str, int, float, float, float]], name: str, alt: str) -> str:

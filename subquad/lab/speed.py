@@ -1,8 +1,10 @@
-"""How fast images are generated: recurrent form, cached softmax, and softmax without a cache.
+"""How fast images are generated: from a constant-size state, from a KV cache, and by reading the
+prefix again.
 
-The three take turns in one process and draw from models of one shape. Weights do not matter for
+All ways take turns in one process and draw from models of one shape. Weights do not matter for
 speed, so they are fresh ones, which allows any length. The honest rival of the recurrent form is
-the *cached* softmax; recomputing the prefix for every token is what the paper's 317× is against.
+the cached softmax; recomputing the prefix for every token is what the paper's 317× is against, and
+a cache that is copied at every step what its "stateful" softmax did.
 """
 
 import statistics
@@ -11,8 +13,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from subquad.generation import Sampling, continue_tokens, decoder_for, recompute_tokens
+from subquad.generation import (
+    Head,
+    Sampling,
+    Streams,
+    TorchDecoder,
+    continue_tokens,
+    decoder_for,
+    recompute_tokens,
+)
 from subquad.models import CausalModel, ModelConfig
 
 #: Longest row that is generated in full by recomputation; beyond, it is timed at some prefixes.
@@ -20,7 +31,10 @@ FULL = 64
 #: Prefixes timed beyond that, evenly spread; their mean stands for all.
 PREFIXES = 8
 
-RECURRENT, CACHED, RECOMPUTED = "linear, recurrent", "softmax, cached", "softmax, recomputed"
+RECURRENT, SCANNED = "linear, recurrent", "linear, torch scan"
+CACHED, COPIED, RECOMPUTED = "softmax, cached", "softmax, copied cache", "softmax, recomputed"
+#: What the demo shows.
+USUAL = (RECURRENT, CACHED, RECOMPUTED)
 
 
 @dataclass(frozen=True)
@@ -40,35 +54,44 @@ class Speed:
 
 
 def generation_speed(
-    config: ModelConfig, *, levels: int, length: int, batch: int, rounds: int = 3
+    config: ModelConfig,
+    *,
+    levels: int,
+    length: int,
+    batch: int,
+    rounds: int = 3,
+    ways: tuple[str, ...] = USUAL,
 ) -> list[Speed]:
-    """The three ways at one ``length`` and ``batch``, each ``config`` with the mixer it needs."""
+    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs."""
+    head = Head(mixture=config.mixture, levels=levels if config.mixture else 0)
     models = {
         mixer: CausalModel(
             replace(config, mixers=(mixer,), mixer_options={}),
             inputs=levels + 1,
-            outputs=levels,
+            outputs=3 * config.mixture or levels,
             length=length,
         ).eval()
         for mixer in ("linear", "softmax")
     }
+    for model in models.values():
+        model.requires_grad_(False)
     prompt = torch.full((batch, 1), levels)
-    ways: dict[str, Callable[[int], float]] = {
-        RECURRENT: lambda n: _streamed(models["linear"], prompt, n),
-        CACHED: lambda n: _streamed(models["softmax"], prompt, n),
-        RECOMPUTED: lambda n: _recomputed(models["softmax"], prompt, n),
+    linear, softmax = models["linear"], models["softmax"]
+    known: dict[str, Callable[[int], float]] = {
+        RECURRENT: lambda n: _streamed(linear, prompt, n, head),
+        SCANNED: lambda n: _scanned(linear, prompt, n, head),
+        CACHED: lambda n: _scanned(softmax, prompt, n, head),
+        COPIED: lambda n: _copied(softmax, prompt, n, head),
+        RECOMPUTED: lambda n: _recomputed(softmax, prompt, n, head),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way(min(8, length))  # first uses are slow
+    for name in ways:
+        known[name](min(8, length))  # first uses are slow
     for _ in range(rounds):
-        for name, way in ways.items():
-            taken[name].append(way(length))
-    held = {
-        RECURRENT: _state_bytes(models["linear"], length),
-        CACHED: _state_bytes(models["softmax"], length),
-        RECOMPUTED: 0,
-    }
+        for name in ways:
+            taken[name].append(known[name](length))
+    recurrent, cached = (_state_bytes(model, length) for model in (linear, softmax))
+    held = {RECURRENT: recurrent, SCANNED: recurrent, CACHED: cached, COPIED: cached, RECOMPUTED: 0}
     return [
         Speed(
             name,
@@ -84,19 +107,37 @@ def generation_speed(
     ]
 
 
-def _streamed(model: CausalModel, prompt: torch.Tensor, length: int) -> float:
-    decoder = decoder_for(model, rows=len(prompt))
+def _streamed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+    decoder = decoder_for(model, rows=len(prompt), head=head)
     began = time.perf_counter()
     continue_tokens(decoder, prompt, length, Sampling())
     return time.perf_counter() - began
 
 
+def _scanned(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+    decoder = TorchDecoder(model, head=head)
+    began = time.perf_counter()
+    continue_tokens(decoder, prompt, length, Sampling())
+    return time.perf_counter() - began
+
+
+def _copied(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+    """Where gradients may be asked for, a cache cannot grow in place: it is copied."""
+    began = time.perf_counter()
+    tokens, state, streams = prompt, None, Streams.fresh(len(prompt))
+    with torch.enable_grad():
+        for _ in range(length):
+            outputs, state = model.scan(tokens, state)
+            tokens = streams.draw(outputs[:, -1].float(), Sampling(), head).unsqueeze(1)
+    return time.perf_counter() - began
+
+
 @torch.inference_mode()
-def _recomputed(model: CausalModel, prompt: torch.Tensor, length: int) -> float:
+def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
     """Seconds for ``length`` tokens; beyond ``FULL`` the mean of some prefixes times ``length``."""
     if length <= FULL:
         began = time.perf_counter()
-        recompute_tokens(model, prompt, length, Sampling())
+        recompute_tokens(model, prompt, length, Sampling(), head)
         return time.perf_counter() - began
     taken = []
     for i in range(PREFIXES):

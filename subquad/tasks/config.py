@@ -76,8 +76,13 @@ class TrainConfig:
     """Rows in a batch."""
     accumulate: int = 1
     """Batches per step; the loss is weighted by tokens or rows, so 4×8 equals 1×32."""
+    optimizer: Literal["adamw", "radam"] = "adamw"
+    """AdamW, or RAdam (which the Linear Transformer's authors used)."""
     lr: float = 1e-3
-    """Highest learning rate; it rises, then falls linearly to zero."""
+    """Highest learning rate."""
+    schedule: Literal["linear", "constant", "drop"] = "linear"
+    """After the warm-up the learning rate falls linearly to zero, stays, or drops to a tenth in the
+    middle of the budget."""
     warmup: float = 0.05
     """Part of the budget over which the learning rate rises."""
     weight_decay: float = 0.01
@@ -113,10 +118,18 @@ class TrainConfig:
         _at_least(self, 0, "weight_decay", "workers", "seed")
         _share(self, "warmup")
         _share(self, "label_smoothing")
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision={self.precision!r} is not one of auto, fp32, bf16")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
         if self.seed >= 2**63:
             raise ValueError(f"seed={self.seed} must be below 2^63")
+
+
+_CHOICES = {
+    "precision": get_args(Precision),
+    "optimizer": ("adamw", "radam"),
+    "schedule": ("linear", "constant", "drop"),
+}
 
 
 def _at_least(config: Any, least: int, *names: str) -> None:

@@ -15,6 +15,7 @@ TINY = BenchConfig(
     long_lengths=(),
     step_lengths=(),
     fourier_shapes=((1, 8, 4),),
+    batches=(2,),
     seconds=0.01,
     memory=False,
 )
@@ -40,6 +41,13 @@ def test_every_form_is_measured_both_ways(measured):
         assert ("forward+backward", name) in found
     assert all(r.seconds > 0 and r.low <= r.ratio <= r.high for r in measured.rows)
     assert measured.environment["command"] == "subquad bench --out here"
+
+
+@pytest.mark.skipif(not status().native, reason="no native core")
+def test_tokens_are_measured_every_way(measured):
+    names = {r.name for r in measured.rows if r.kind == "eight tokens"}
+    assert names == {"torch scan", "engine fp32", "engine bf16", "engine int8"}
+    assert measured.numbers["token late over early"] > 0
 
 
 def test_results_are_written_whole(measured, tmp_path):

@@ -25,7 +25,7 @@ def toy(monkeypatch):
         settings={"d": 8},
     )
     monkeypatch.setitem(sys.modules, "toy_recipe", module)
-    entry = Entry("toy_recipe", "A toy.", "nobody", "nothing")
+    entry = Entry("toy_recipe:recipe", "A toy.", "nobody", "nothing")
     monkeypatch.setitem(recipes.RECIPES, "toy", entry)
 
 

@@ -1,8 +1,8 @@
 """Recipes: the papers' experiments, each one function of its own file.
 
-A recipe has the paper's settings as its full preset (``--full``) and a preset that an ordinary
-computer ends; it prints the paper's figure beside the measured one and says how far its preset is
-from the paper's. Adding one is a module with ``recipe(job) -> Outcome`` and an entry here.
+A recipe is a function from a ``Job`` to an ``Outcome``, and an entry here. It has the paper's
+settings as its full preset (``--full``) and a preset that an ordinary computer ends; the paper's
+figure stands beside the measured one, and the report says how far its preset is from the paper's.
 
 ::
 
@@ -14,69 +14,54 @@ from the paper's. Adding one is a module with ``recipe(job) -> Outcome`` and an 
 
 import importlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from subquad.checkpoint import write_text
 from subquad.errors import UsageError
 from subquad.lab import machine
-from subquad.lab.recipes.page import Picture, Table, page
+from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.recipes.page import page
 from subquad.models.precision import device, resolve
 
 __all__ = ["RECIPES", "Entry", "Job", "Made", "Outcome", "Picture", "Table", "run"]
-
-#: Called with a line about what is going on and the part of all work done.
-Watch = Callable[[dict[str, Any], float], None]
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """One line of ``subquad recipe --help``."""
 
-    module: str
+    function: str
+    """``module:function``."""
     line: str
     source: str
     data: str
     """What DATA must be: "nothing", or words for a person."""
 
 
-RECIPES: dict[str, Entry] = {}
-
-
-@dataclass(frozen=True)
-class Job:
-    """What a person asked for."""
-
-    out: Path
-    data: Sequence[str] = ()
-    full: bool = False
-    """The paper's own settings instead of the CPU-sized preset."""
-    seeds: int | None = None
-    """Runs of each variant; None = the recipe's own number."""
-    watch: Watch = _ignore
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a recipe found."""
-
-    headline: str
-    """The result, as a sentence."""
-    lead: Sequence[str]
-    """What follows from the numbers, one paragraph each."""
-    tables: Sequence[Table]
-    results: dict[str, Any]
-    """All numbers, for JSON."""
-    pictures: Sequence[Picture] = ()
-    distance: Sequence[str] = ()
-    """How far the settings are from the paper's, and how it was measured: a line each."""
-    settings: dict[str, Any] = field(default_factory=dict)
+_HERE = "subquad.lab.recipes"
+_KATHAROPOULOS = "Katharopoulos et al. 2020"
+RECIPES: dict[str, Entry] = {
+    "mnist-generation": Entry(
+        f"{_HERE}.drawing:mnist",
+        "Digits drawn pixel by pixel: bits per dimension, and speed against softmax.",
+        f"{_KATHAROPOULOS}, section 4.2.1",
+        "MNIST's training and test images (IDX)",
+    ),
+    "cifar10-generation": Entry(
+        f"{_HERE}.drawing:cifar10",
+        "Coloured images drawn value by value, 3,072 each.",
+        f"{_KATHAROPOULOS}, section 4.2.2",
+        "two folders or .npy of 32×32 RGB images, to learn from and to test on",
+    ),
+    "copy-task": Entry(
+        f"{_HERE}.copying:recipe",
+        "Sequences to be repeated: does linear attention learn it as softmax does?",
+        f"{_KATHAROPOULOS}, section 4.1",
+        "nothing",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -99,7 +84,8 @@ def run(name: str, job: Job, command: str) -> Made:
     entry = RECIPES[name]
     if job.out.exists() and not job.out.is_dir():
         raise UsageError(f"{job.out} is a file; a recipe needs a directory")
-    outcome: Outcome = importlib.import_module(entry.module).recipe(job)
+    module, function = entry.function.split(":")
+    outcome: Outcome = getattr(importlib.import_module(module), function)(job)
     document = {
         "recipe": name,
         "source": entry.source,

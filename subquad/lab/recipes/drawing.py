@@ -1,0 +1,223 @@
+"""Recipes ``mnist-generation`` and ``cifar10-generation``: images drawn pixel by pixel.
+
+Katharopoulos et al. 2020, sections 4.2.1 and 4.2.2, tables 1 and 2, and the stateful softmax of
+table 4: bits per dimension on the test set, and images per second against softmax recomputed and
+cached.
+"""
+
+import io
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from subquad.errors import UsageError
+from subquad.generation import Sampling, images
+from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.speed import CACHED, COPIED, RECOMPUTED, RECURRENT, Speed, generation_speed
+from subquad.run import Run
+from subquad.tasks import Config, TrainConfig, task_class
+from subquad.tasks.pictures import contact_sheet
+from subquad.training import train
+
+WAYS = (RECURRENT, CACHED, COPIED, RECOMPUTED)
+#: Images on the sheet.
+SHOWN = 64
+
+
+@dataclass(frozen=True)
+class Paper:
+    """What the paper says about one data set."""
+
+    name: str
+    layers: int
+    length: int
+    linear: tuple[float, float]
+    """Bits per dimension and images per second."""
+    softmax: tuple[float, float]
+    stateful: tuple[float, float]
+    batch: int
+    budget: str
+
+    def settings(self, config: Config) -> Config:
+        """The paper's model and optimiser; its widths are 256, 8 heads of 32, and 1,024."""
+        return replace(
+            config,
+            model=replace(
+                config.model, layers=self.layers, d=256, heads=8, ff=1024, mixture=10, dropout=0.0
+            ),
+            training=replace(
+                config.training,
+                optimizer="radam",
+                lr=1e-4,
+                schedule="constant",
+                warmup=0.0,
+                weight_decay=0.0,
+                batch=self.batch,
+                epochs=250.0,
+                minutes=None,
+            ),
+        )
+
+
+MNIST = Paper(
+    "MNIST", 8, 784, (0.644, 142.8), (0.621, 0.45), (0.621, 7.56), 10, "250 epochs, batch 10"
+)
+CIFAR10 = Paper(
+    "CIFAR-10", 16, 3072, (3.40, 17.85), (3.47, 0.004), (3.47, 0.32), 4, "7 days of a P40, batch 4"
+)
+
+
+def mnist(job: Job) -> Outcome:
+    """``mnist-generation``."""
+    return _draw(job, MNIST)
+
+
+def cifar10(job: Job) -> Outcome:
+    """``cifar10-generation``."""
+    return _draw(job, CIFAR10)
+
+
+def preset(paper: Paper, path: str, full: bool) -> Config:
+    """The settings: the paper's, or those for half an hour on two cores."""
+    usual = task_class("pixels").defaults()
+    config = replace(usual, data=replace(usual.data, path=path, validation=0.02))
+    if full:
+        return paper.settings(config)
+    return replace(
+        config,
+        model=replace(
+            config.model, layers=4, d=128, heads=8, ff=256, mixture=10, dropout=0.0, norm="pre"
+        ),
+        training=replace(
+            config.training, epochs=None, minutes=25.0, batch=16, lr=2e-3, evaluations=5
+        ),
+    )
+
+
+def _draw(job: Job, paper: Paper) -> Outcome:
+    if len(job.data) != 2:
+        raise UsageError(
+            f"give the images to learn from and those to test on, as two files or folders; "
+            f"{len(job.data)} given"
+        )
+    if job.seeds not in (None, 1):
+        raise UsageError("this recipe trains one model: --seeds 1")
+    config = preset(paper, job.data[0], job.full)
+    run = train(config, job.out / "run", resume=True, watch=lambda m, p: job.watch(m, 0.8 * p))
+    tested = run.evaluate(job.data[1])
+    job.watch({"kind": "note", "text": f"test: {tested['bits_per_dim']:.3f} bits per dim"}, 0.85)
+    began = time.perf_counter()
+    sheet = _sheet(run)
+    seconds = time.perf_counter() - began
+    speeds = _speeds(paper, job.full)
+    return _outcome(paper, run, tested, speeds, sheet, SHOWN / seconds, job.full)
+
+
+def _sheet(run: Run) -> bytes:
+    drawn = images(run, SHOWN, Sampling(temperature=1.0))
+    file = io.BytesIO()
+    contact_sheet(drawn.pixels, drawn.levels).save(file, format="PNG")
+    return file.getvalue()
+
+
+def _speeds(paper: Paper, full: bool) -> list[Speed]:
+    """The ways of generating, at the paper's model and length."""
+    usual = task_class("pixels").defaults()
+    config = paper.settings(usual).model
+    batch, rounds = (8, 3) if paper.length < 1000 or full else (1, 2)
+    return generation_speed(
+        config, levels=256, length=paper.length, batch=batch, rounds=rounds, ways=WAYS
+    )
+
+
+def _outcome(
+    paper: Paper,
+    run: Run,
+    tested: dict[str, Any],
+    speeds: list[Speed],
+    sheet: bytes,
+    pace: float,
+    full: bool,
+) -> Outcome:
+    bits = tested["bits_per_dim"]
+    by = {s.method: s.median for s in speeds}
+    ratios = {name: by[RECURRENT] / by[name] for name in WAYS[1:]}
+    parameters = sum(p.numel() for p in run.model.parameters())
+    seconds = run.best().get("seconds", 0.0)
+    quality = Table(
+        f"Bits per dimension on {tested['examples']:,} test images",
+        ["model", "bits per dim", "trained for"],
+        [
+            [f"linear, here ({parameters:,} parameters)", f"{bits:.3f}", f"{seconds / 60:.0f} min"],
+            ["linear, paper", f"{paper.linear[0]}", paper.budget],
+            ["softmax, paper", f"{paper.softmax[0]}", paper.budget],
+        ],
+    )
+    paper_rate = {
+        RECURRENT: paper.linear[1],
+        COPIED: paper.stateful[1],
+        RECOMPUTED: paper.softmax[1],
+    }
+    pace_table = Table(
+        f"Images per second at the paper's model ({paper.layers} layers of width 256), "
+        f"{paper.length:,} values an image",
+        ["way", "here, CPU", "recurrent is faster by", "paper, GPU", "paper's ratio"],
+        [
+            [
+                s.method,
+                f"{s.median:.4g}",
+                f"{ratios[s.method]:,.1f}×" if s.method in ratios else "",
+                f"{paper_rate[s.method]:g}" if s.method in paper_rate else "–",
+                f"{paper.linear[1] / paper_rate[s.method]:,.1f}×"
+                if s.method in ratios and s.method in paper_rate
+                else "",
+            ]
+            for s in speeds
+        ],
+        note=f"{speeds[0].batch} images at a time. The honest rival is the cached softmax: its "
+        "cache grows in place. The copied cache is the paper's stateful softmax. Recomputation is "
+        "timed at eight prefixes, evenly spread.",
+    )
+    size = speeds[0].state_bytes
+    return Outcome(
+        headline=f"{paper.name}: {bits:.3f} bits per dimension, "
+        f"{ratios[CACHED]:.1f}× the speed of cached softmax",
+        lead=[
+            f"The paper's linear model reaches {paper.linear[0]} after {paper.budget}.",
+            f"At its shape the recurrent form draws {ratios[RECOMPUTED]:,.0f}× as many images as "
+            f"softmax without a cache, {ratios[COPIED]:,.1f}× as many as with a cache that is "
+            f"copied, and {ratios[CACHED]:,.1f}× as many as with the best cache, from a state of "
+            f"{size / 1e6:.2f} MB an image whatever its length.",
+        ],
+        tables=[quality, pace_table],
+        pictures=[Picture(f"{SHOWN} images from the trained model.", png=sheet, alt="Samples")],
+        results={
+            "test": tested,
+            "parameters": parameters,
+            "seconds": seconds,
+            "images_per_second_of_the_trained_model": pace,
+            "speeds": [asdict(s) for s in speeds],
+            "ratios": ratios,
+            "paper": asdict(paper),
+        },
+        distance=_distance(run.config, paper, full),
+        settings=asdict(run.config),
+    )
+
+
+def _budget(training: TrainConfig) -> str:
+    given = {"minutes": training.minutes, "epochs": training.epochs, "steps": training.steps}
+    return next(f"{value:g} {unit}" for unit, value in given.items() if value is not None)
+
+
+def _distance(config: Config, paper: Paper, full: bool) -> list[str]:
+    if full:
+        return ["The paper's settings. Positions, norm and warm-up are not stated there: ours."]
+    m, t = config.model, config.training
+    return [
+        f"The paper's model has {paper.layers} layers of width 256, 8 heads, 1,024 inside; this "
+        f"one {m.layers} of width {m.d}, {m.heads} heads, {m.ff} inside.",
+        f"The paper trains {paper.budget} with RAdam at 1e-4; this run {_budget(t)} with "
+        f"AdamW at {t.lr:g}, batch {t.batch}, pre-norm.",
+        "Speeds are at the paper's model in fp32, with fresh weights, in one interleaved run.",
+    ]
