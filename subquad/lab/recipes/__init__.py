@@ -46,7 +46,14 @@ class Entry:
     """What DATA must be: "nothing", or words for a person."""
 
 
-RECIPES: dict[str, Entry] = {}
+RECIPES: dict[str, Entry] = {
+    "fastformer-topic": Entry(
+        "subquad.lab.recipes.fastformer_topic",
+        "Topics with the settings of Fastformer's released example, and a bag of words.",
+        "Wu et al. 2021, released example",
+        "a training file with labels, and perhaps a test file",
+    ),
+}
 
 
 @dataclass(frozen=True)
