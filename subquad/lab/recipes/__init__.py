@@ -53,6 +53,12 @@ RECIPES: dict[str, Entry] = {
         "Wu et al. 2021, released example",
         "a training file with labels, and perhaps a test file",
     ),
+    "fastformer-ablation": Entry(
+        "subquad.lab.recipes.fastformer_ablation",
+        "Which parts of Fastformer matter: columns, residual, value, interaction, heads.",
+        "the questions that Wu et al. 2021 left open",
+        "a training file with labels, and perhaps a test file",
+    ),
 }
 
 
