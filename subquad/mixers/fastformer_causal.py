@@ -29,6 +29,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, State, at_own_precision, zero_padding
+from subquad.mixers.fastformer import softmax_over_time
 from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
 from subquad.mixers.linear_parts import divide
 from subquad.shapes import Heads, Mask, Sequence
@@ -195,14 +196,19 @@ def prefix_attention(
     """u_i of Eq. (7) from the columns of a row, and the state of all of them after it."""
     dtype, chain = chain.v.dtype, chain.wide()
     means, ends = chain.v, []
-    for c, x in enumerate(chain.columns):
-        p = meet(chain.interaction, means, x, chain.joined(c)) if c else x
+    for c in range(len(chain.columns)):
         start = None if state is None else _column(state, c)
-        means, end = pool_prefixes(p, chain, c, start, mask, form)
+        means, end = pool_prefixes(pooled(chain, c, means), chain, c, start, mask, form)
         ends.append(end)
     parts = zip(*(end.tensors().values() for end in ends), strict=True)
     after = PooledState(*(torch.stack(columns, dim=1) for columns in parts))
     return meet(chain.interaction, means, chain.v).to(dtype), after  # Eq. (7)
+
+
+def pooled(chain: Chain, c: int, means: Sequence) -> Sequence:
+    """What column ``c`` pools: the queries, then p from the ``means`` of the column before."""
+    x = chain.columns[c]
+    return meet(chain.interaction, means, x, chain.joined(c)) if c else x
 
 
 def _column(state: PooledState, c: int) -> PooledState:
@@ -226,3 +232,13 @@ class CausalFastformer(AdditiveAttention, CausalMixer):
         if self.query_residual:
             y = y + chain.columns[0]
         return zero_padding(y, mask), after  # Eq. (7)
+
+    def weights(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
+        """What every head of every column makes of the tokens at the end of the row."""
+        chain = self.chain(zero_padding(x, mask)).wide()
+        means, found = chain.v, []
+        for c, w in enumerate(chain.scores):
+            p = pooled(chain, c, means)
+            found.append(softmax_over_time(nn.functional.linear(p, w) / chain.scale, mask))
+            means, _ = pool_prefixes(p, chain, c, None, mask, "chunked")
+        return found

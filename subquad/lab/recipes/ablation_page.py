@@ -174,7 +174,7 @@ def picture(results: Results) -> list[Picture]:
 
 def distance(results: Results, *, full: bool) -> list[str]:
     """How far this is from a final answer."""
-    size = "the released example's size" if full else "a small model (width 32, two layers)"
+    size = "the released example's size" if full else "a small model (width 32, one layer)"
     return [
         "The paper has no such ablation of columns or of the residual: no figure to repeat.",
         f"Every variant: {size}, {results['steps']:,} steps, the same rows, rates and order by "

@@ -81,9 +81,9 @@ def config(path: str, *, full: bool) -> Config:
     return Config(
         task="classify",
         data=DataConfig(path=path, length=64, vocabulary=8000),
-        model=replace(usual.model, mixers=(MIXER,), d=32, heads=4, layers=2, ff=64, dropout=0.1),
+        model=replace(usual.model, mixers=(MIXER,), d=32, heads=4, layers=1, ff=64, dropout=0.1),
         training=TrainConfig(
-            epochs=2, batch=64, lr=4e-3, label_smoothing=0.1, evaluations=4, precision="fp32"
+            epochs=1, batch=64, lr=8e-3, label_smoothing=0.1, evaluations=2, precision="fp32"
         ),
     )
 
