@@ -43,9 +43,10 @@ def watched(model: nn.Module) -> Iterator[list[Seen]]:
     seen: list[Seen] = []
 
     def noting(mixer: Any, run: Callable[..., Any]) -> Callable[..., Any]:
-        def note(x: Tensor, *rest: Any) -> Any:
-            seen.append(Seen(mixer, x, rest[-1] if rest else None))
-            return run(x, *rest)
+        def note(x: Tensor, *rest: Any, **named: Any) -> Any:
+            mask = named.get("mask", rest[-1] if rest else None)
+            seen.append(Seen(mixer, x, mask))
+            return run(x, *rest, **named)
 
         return note
 

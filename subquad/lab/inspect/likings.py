@@ -74,19 +74,28 @@ class Judgement:
     heads: int
 
     @property
+    def headline(self) -> str:
+        """The judgement itself."""
+        if self.median >= STATIC:
+            return "Static detectors: most heads know words, not their contexts"
+        if self.median >= PARTLY:
+            return "Not static: what most heads weigh depends in part on context"
+        return "Not static: what most heads weigh depends on context"
+
+    @property
     def sentence(self) -> str:
-        """In words."""
-        what = "are static detectors"
-        if self.median < STATIC:
-            what = "depend on context in part" if self.median >= 0.5 else "depend on context"
+        """The numbers behind it."""
         return (
-            f"Most heads {what}: the median rank correlation between two contexts of the same "
-            f"token is {self.median:.2f}; {self.share:.0%} of {self.heads} heads reach {STATIC}."
+            f"The median rank correlation between two contexts of the same word is "
+            f"{self.median:.2f}; {round(self.share * self.heads)} of {self.heads} heads reach "
+            f"{STATIC}."
         )
 
 
 #: From this rank correlation on, a head is called static.
 STATIC = 0.9
+#: Below this one, context decides more than the word.
+PARTLY = 0.5
 
 
 def judge(correlations: list[float | None]) -> Judgement | None:

@@ -32,6 +32,7 @@ def page(found: Inspection) -> str:
             css=style(),
             found=found,
             headline=_headline(found),
+            lead=_lead(found),
             texts=[_text(text, found.layers) for text in found.texts],
             cards=_cards(found.heads, found.layers),
             static=STATIC,
@@ -77,8 +78,26 @@ def document(found: Inspection) -> dict[str, Any]:
 
 def _headline(found: Inspection) -> str:
     if found.judgement is not None:
-        return found.judgement.sentence
-    return f"What {', '.join(dict.fromkeys(found.layers))} makes of the words"
+        return found.judgement.headline
+    return f"What {' and '.join(dict.fromkeys(found.layers))} makes of the words"
+
+
+def _lead(found: Inspection) -> list[str]:
+    if found.judgement is None:
+        return []
+    medians = []
+    for (n, name), members in _groups(found.heads).items():
+        known = [h.correlation for h in members if h.correlation is not None]
+        if known:
+            medians.append(f"layer {n + 1}, {name} {np.median(known):.2f}")
+    return [found.judgement.sentence, f"Medians: {'; '.join(medians)}."]
+
+
+def _groups(heads: list[Head]) -> dict[tuple[int, str], list[Head]]:
+    groups: dict[tuple[int, str], list[Head]] = {}
+    for head in heads:
+        groups.setdefault((head.layer, head.channel), []).append(head)
+    return groups
 
 
 def _text(text: Text, layers: list[str]) -> dict[str, Any]:
@@ -105,12 +124,9 @@ def _words(tokens: list[str], lifts: Floats) -> list[dict[str, Any]]:
 
 
 def _cards(heads: list[Head], layers: list[str]) -> list[dict[str, Any]]:
-    groups: dict[tuple[int, str], list[Head]] = {}
-    for head in heads:
-        groups.setdefault((head.layer, head.channel), []).append(head)
     return [
         {"title": f"Layer {n + 1}, {layers[n]}: {name}", "heads": members}
-        for (n, name), members in groups.items()
+        for (n, name), members in _groups(heads).items()
     ]
 
 
