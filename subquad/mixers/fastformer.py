@@ -115,7 +115,7 @@ class Fastformer(AdditiveAttention, Mixer):
             y = y + chain.columns[0]
         return zero_padding(y, mask)  # Eq. (7)
 
-    def weights(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
-        """α, then β of each further column: what every head makes of every token."""
+    def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
+        """What α, then β of each further column are the softmax of, for every head and token."""
         chain = self.chain(zero_padding(x, mask)).wide()
-        return [softmax_over_time(scores, mask) for _, scores in scored(chain, mask)]
+        return [scores for _, scores in scored(chain, mask)]

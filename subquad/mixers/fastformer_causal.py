@@ -29,7 +29,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, State, at_own_precision, zero_padding
-from subquad.mixers.fastformer import softmax_over_time
 from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
 from subquad.mixers.linear_parts import divide
 from subquad.shapes import Heads, Mask, Sequence
@@ -233,12 +232,12 @@ class CausalFastformer(AdditiveAttention, CausalMixer):
             y = y + chain.columns[0]
         return zero_padding(y, mask), after  # Eq. (7)
 
-    def weights(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
-        """What every head of every column makes of the tokens at the end of the row."""
+    def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
+        """What α, then β of each further column are the softmax of, for every head and token."""
         chain = self.chain(zero_padding(x, mask)).wide()
         means, found = chain.v, []
         for c, w in enumerate(chain.scores):
             p = pooled(chain, c, means)
-            found.append(softmax_over_time(nn.functional.linear(p, w) / chain.scale, mask))
+            found.append(nn.functional.linear(p, w) / chain.scale)
             means, _ = pool_prefixes(p, chain, c, None, mask, "chunked")
         return found

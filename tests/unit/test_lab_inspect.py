@@ -93,7 +93,7 @@ def test_weights_of_a_fastformer_are_what_pools_its_queries(tmp_path):
     with torch.no_grad(), watched(run.model) as seen:
         run.model(tokens)
     with torch.no_grad():
-        alpha, beta = channels(seen[0]).values()
+        alpha, beta = (channel.weights for channel in channels(seen[0]).values())
         chain = seen[0].mixer.chain(seen[0].x)
         q, k = (x.unflatten(-1, (2, 8)) for x in chain.columns)
         p = k * torch.einsum("bth,bthk->bhk", alpha, q).unsqueeze(1)
@@ -135,7 +135,7 @@ def test_a_static_head_is_told_from_one_that_follows_its_context():
     for _ in range(300):
         tokens = rng.choice(200, 20, replace=False)
         lifts = np.exp(np.stack([own[tokens], rng.normal(size=20)], axis=1))
-        kept.add(tokens, lifts)
+        kept.add(tokens, lifts, np.log(lifts))
     static, loose = kept.correlations()
     assert static == pytest.approx(1)
     assert abs(loose) < 0.25

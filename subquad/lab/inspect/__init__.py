@@ -194,8 +194,8 @@ def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
         answer = f"says {names[int(chances.argmax())]} ({float(chances.max()):.0%})"
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {})
     for n, seen in enumerate(layers):
-        for name, weights in channels(seen).items():
-            made.weights[n, name] = weights[0, :t].double().cpu().numpy()
+        for name, channel in channels(seen).items():
+            made.weights[n, name] = channel.weights[0, :t].double().cpu().numpy()
         if isinstance(seen.mixer, SOFTMAX):
             made.maps[n] = attention(seen)[0, :, :t, :t].double().cpu().numpy()
         if isinstance(seen.mixer, LINEAR):
@@ -217,11 +217,12 @@ def _gather(run: Run, vocabulary: int, group: Ragged, gathered: _Gathered) -> No
     tokens = ids.cpu().numpy() % vocabulary  # a token of the model's own is the last one
     mask = np.ones_like(tokens, dtype=bool) if real is None else real[:, :t].cpu().numpy()
     for n, seen in enumerate(layers):
-        for name, weights in channels(seen).items():
-            lifts = weights[:, :t].double().cpu().numpy() * mask.sum(1)[:, None, None]
+        for name, channel in channels(seen).items():
+            lifts = channel.weights[:, :t].double().cpu().numpy() * mask.sum(1)[:, None, None]
+            scores = channel.scores[:, :t].double().cpu().numpy()
             kept = gathered.likings.setdefault((n, name), Likings(vocabulary, lifts.shape[-1]))
-            for row, lift, there in zip(tokens, lifts, mask, strict=True):
-                kept.add(row[there], lift[there])
+            for row, lift, score, there in zip(tokens, lifts, scores, mask, strict=True):
+                kept.add(row[there], lift[there], score[there])
         if isinstance(seen.mixer, LINEAR):
             phi_q, phi_k, _ = features(seen)
             _, h, _, k = phi_k.shape

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from subquad.mixers import CausalMixer, Mixer
 from subquad.mixers.base import zero_padding
-from subquad.mixers.fastformer import Fastformer
+from subquad.mixers.fastformer import Fastformer, softmax_over_time
 from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
 from subquad.mixers.softmax import CausalSoftmaxAttention, SoftmaxAttention
@@ -60,22 +60,32 @@ def watched(model: nn.Module) -> Iterator[list[Seen]]:
             delattr(mixer, name)
 
 
-def channels(seen: Seen) -> dict[str, Tensor]:
-    """Weights ``[b, t, h]`` of every channel, zero at padding."""
+@dataclass(frozen=True)
+class Channel:
+    """How the heads of one channel weigh tokens."""
+
+    weights: Tensor
+    """``[b, t, h]``: they add up to one over the row, and are zero at padding."""
+    scores: Tensor
+    """``[b, t, h]``: before they were divided among the row; what a token gets by itself."""
+
+
+def channels(seen: Seen) -> dict[str, Channel]:
+    """Every channel of a layer, by name."""
     mixer, x, mask = seen.mixer, seen.x.float(), seen.mask
     if isinstance(mixer, Fastformer | CausalFastformer):
         names = ["α, global query", "β, global key"]
         names = [names[0]] if mixer.columns == 1 else names
         names += [f"β{i}, global key {i}" for i in range(2, mixer.columns)]
-        return dict(zip(names, mixer.weights(x, mask), strict=True))
+        pairs = zip(names, mixer.scores(x, mask), strict=True)
+        return {name: Channel(softmax_over_time(s, mask), s) for name, s in pairs}
     if isinstance(mixer, LINEAR):
-        written = features(seen)[1].sum(-1).mT
-        return {"written to the state": _share(zero_padding(written, mask))}
+        return {"written to the state": _shared(features(seen)[1].sum(-1).mT)}
     if isinstance(mixer, SOFTMAX):
         maps = attention(seen)
         if isinstance(mixer, CausalMixer):
-            return {"read by the last token": maps[:, :, -1].mT}
-        return {"attention received": _share(maps.sum(2).mT)}
+            return {"read by the last token": _shared(maps[:, :, -1].mT)}
+        return {"attention received": _shared(maps.sum(2).mT)}
     return {}
 
 
@@ -105,7 +115,7 @@ def attention(seen: Seen) -> Tensor:
     return scores.softmax(-1).masked_fill(~allowed, 0)
 
 
-def _share(amounts: Tensor) -> Tensor:
+def _shared(amounts: Tensor) -> Channel:
     """Amounts ``[b, t, h]`` as parts of each row's sum; zeros where there is nothing."""
     total = amounts.sum(1, keepdim=True)
-    return amounts / total.masked_fill(total == 0, 1)
+    return Channel(amounts / total.masked_fill(total == 0, 1), amounts)

@@ -3,9 +3,9 @@
 A token's *lift* is its weight times the number of tokens in its row: 1 is the average. A head's
 liking for a token is the mean of log lift over all places where it stands.
 
-*Static or not*: for every token that stands in at least two rows, its lift in the first and in the
-second; Spearman's rank correlation between the two over all those tokens. 1: a token's rank is its
-own, whatever the context. 0: context decides alone.
+*Static or not*: for every token that stands in at least two rows, its score in the first and in
+the second, before the scores are divided among the row; Spearman's rank correlation of the two over
+all those tokens. 1: a token's rank is its own, whatever the context. 0: context decides alone.
 """
 
 from dataclasses import dataclass
@@ -33,15 +33,15 @@ class Likings:
         self.rows = np.zeros(vocabulary, dtype=np.int64)
         self.first, self.second = (np.full((vocabulary, heads), np.nan) for _ in range(2))
 
-    def add(self, tokens: Ids, lifts: Floats) -> None:
-        """One row: its tokens ``[t]`` and the lift of each for every head ``[t, heads]``."""
+    def add(self, tokens: Ids, lifts: Floats, scores: Floats) -> None:
+        """One row: its tokens ``[t]``, lift and score of each for every head ``[t, heads]``."""
         logs = np.log(np.maximum(lifts, LEAST))
         np.add.at(self.total, tokens, logs)
         np.add.at(self.count, tokens, 1)
         kinds, places = np.unique(tokens, return_index=True)
         for kept, before in ((self.first, 0), (self.second, 1)):
             new = self.rows[kinds] == before
-            kept[kinds[new]] = logs[places[new]]
+            kept[kinds[new]] = scores[places[new]]
         self.rows[kinds] += 1
 
     def favourites(self, head: int, count: int) -> list[tuple[int, float]]:
