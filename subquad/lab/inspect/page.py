@@ -176,7 +176,8 @@ def _maps(found: Inspection) -> list[dict[str, Any]]:
     maps = []
     for i, text in enumerate(found.texts):
         for n, heads in text.maps.items():
-            pictures = [_mask(head / max(float(head.max()), 1e-9)) for head in heads]
+            read = np.count_nonzero(heads[0], axis=1)[:, None]
+            pictures = [_mask(np.vectorize(shade)(head * read)) for head in heads]
             maps.append({"title": f"Text {i + 1}, layer {n + 1}", "heads": pictures})
     return maps
 
@@ -185,7 +186,7 @@ def _mask(values: Floats) -> str:
     """A data URI of a PNG that is black with so much opacity."""
     from PIL import Image
 
-    alpha = (np.sqrt(values.clip(0, 1)) * 255).round().astype(np.uint8)
+    alpha = (values.clip(0, 1) * 255).round().astype(np.uint8)
     pixels = np.zeros((*alpha.shape, 4), dtype=np.uint8)
     pixels[..., 3] = alpha
     buffer = io.BytesIO()
