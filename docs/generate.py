@@ -40,8 +40,12 @@ def ablation(document: dict[str, Any]) -> dict[str, str]:
         "# What makes Fastformer work?",
         f"**{headline(results)}**",
         *sentences(results),
+        *filter(None, [document.get("note")]),
         *(f"![{p.caption}]({name})\n\n{p.caption}" for name, p in pictures.items()),
-        *(f"## {t.caption}\n\n{table(t)}" for t in tables(results)),
+        *(
+            "\n\n".join(filter(None, (f"## {t.caption}", t.note, table(t))))
+            for t in tables(results)
+        ),
         "## How this was measured",
         "\n".join(f"* {line}" for line in distance(results, full=document["full"])),
         f"`{document['command']}`, commit {m['commit']}, {m['processor']}, {m['threads']} thread, "

@@ -79,7 +79,7 @@ def test_ablation_trains_every_variant_and_concludes(files, tmp_path):
     assert rows["50 columns"]["parameters"] > 2 * rows["2 columns"]["parameters"]
     equal = rows["50 columns, equal size"]["parameters"] / rows["2 columns"]["parameters"]
     assert 0.5 < equal < 1.5
-    assert "Without the query residual." in made.report.read_text(encoding="utf-8")
+    assert "query residual" in made.report.read_text(encoding="utf-8")
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").rglob("model.safetensors")}
     again = run("fastformer-ablation", job, "subquad recipe …")
     assert again.outcome.results["variants"] == made.outcome.results["variants"]
@@ -103,11 +103,15 @@ def numbers(**accuracy):
 def test_conclusions_follow_from_the_numbers():
     clear = {"2 columns": [0.9, 0.9, 0.901], "2 columns, bare": [0.7, 0.7, 0.701]}
     said = " ".join(sentences(numbers(**clear)))
+    assert "Here every chain does worse without the query residual." in said
     assert "2 columns: -20.0 points, beyond the noise of" in said
     assert "10.0 points above it" in said
     assert headline(numbers(**clear)).startswith("Nothing tried is clearly better")
     better = clear | {"4 columns": [0.95, 0.951, 0.95]}
     assert headline(numbers(**better)).startswith("4 columns does better than 2 columns (the paper")
+    none = clear | {"no mixer": [0.8, 0.8, 0.801], "4 columns": [0.8, 0.8, 0.802]}
+    said = " ".join(sentences(numbers(**none)))
+    assert "clearly above: 2 columns; level: 4 columns; clearly below: 2 columns, bare" in said
     unclear = Candidate("a", (0.9, 0.8, 0.7), 0.1), Candidate("b", (0.82, 0.78, 0.79), 0.1)
     figure = Figure("accuracy", True, 1000, "test")
     assert "within the noise" in compare(*unclear, figure)

@@ -1,6 +1,5 @@
 """From the numbers of an ablation to tables, a picture and sentences that follow from them."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from subquad.lab import svg
@@ -10,6 +9,8 @@ from subquad.lab.verdict import Candidate, Figure, differ, noise
 Results = dict[str, Any]
 
 PAPER = "2 columns"
+#: Ends the name of a chain without the query residual.
+BARE = ", bare"
 
 
 def _figure(results: Results) -> Figure:
@@ -59,29 +60,18 @@ def headline(results: Results) -> str:
 def sentences(results: Results) -> list[str]:
     """What follows, question by question."""
     found, figure = candidates(results), _figure(results)
-    lines = []
-    pairs = [(n, f"{n}, bare") for n in found if f"{n}, bare" in found]
-    if pairs:
-        parts = [f"{n}: {compare(found[b], found[n], figure)}" for n, b in pairs]
-        lines.append(f"Without the query residual. {_joined(parts)}.")
-    if "no mixer" in found and PAPER in found:
-        none = found["no mixer"]
-        lines.append(
-            f"Does it mix? Against a model without any mixer ({figure.show(none.mean)}), the "
-            f"paper's form has {compare(found[PAPER], none, figure)}; without its residual "
-            f"{compare(found[f'{PAPER}, bare'], none, figure)}."
-        )
+    lines = [*_residual(found, figure), *_mixing(results, found, figure)]
     if PAPER in found:
-        base = found[PAPER]
-        longer = [r["name"] for r in results["variants"] if r["group"] == "columns"]
-        longer = [n for n in longer if n != PAPER and not n.endswith(", bare")]
-        parts = [f"{n}: {compare(found[n], base, figure)}" for n in longer]
-        lines.append(f"Columns, against the paper's two. {_joined(parts)}.")
-        for group, title in (("equal parameters", "At equal size"), ("switch", "Other switches")):
+        for group, title in (
+            ("columns", "Columns"),
+            ("equal parameters", "At equal size"),
+            ("switch", "Other switches"),
+        ):
             names = [r["name"] for r in results["variants"] if r["group"] == group]
+            names = [n for n in names if n != PAPER and not n.endswith(BARE)]
             if names:
-                parts = [f"{n}: {compare(found[n], base, figure)}" for n in names]
-                lines.append(f"{title}, against the paper's form. {_joined(parts)}.")
+                parts = [f"{n}: {compare(found[n], found[PAPER], figure)}" for n in names]
+                lines.append(f"{title}, against the paper's form. {'; '.join(parts)}.")
     bag = found.get("bag of words")
     if bag is not None:
         best = max((c for c in found.values() if not c.floor), key=lambda c: c.mean)
@@ -94,8 +84,39 @@ def sentences(results: Results) -> list[str]:
     return lines
 
 
-def _joined(parts: Sequence[str]) -> str:
-    return "; ".join(parts)
+def _residual(found: dict[str, Candidate], figure: Figure) -> list[str]:
+    """What the query residual is worth, over all chains that were trained with and without it."""
+    pairs = [(found[n], found[n + BARE]) for n in found if n + BARE in found]
+    if not pairs:
+        return []
+    parts = [f"{full.name}: {compare(bare, full, figure)}" for full, bare in pairs]
+    clear = [(bare.mean > full.mean) for full, bare in pairs if differ(full, bare, figure)]
+    told = "whether the query residual helps depends on the chain"
+    if min(len(c.values) for pair in pairs for c in pair) < 2 or not clear:
+        told = "what the query residual is worth cannot be told from these seeds"
+    elif len(clear) == len(pairs) and len(set(clear)) == 1:
+        told = f"every chain does {'better' if clear[0] else 'worse'} without the query residual"
+    elif len(set(clear)) == 1:
+        told = (
+            f"{len(clear)} of {len(pairs)} chains do clearly {'better' if clear[0] else 'worse'} "
+            "without the query residual, and for the others the seeds cannot tell"
+        )
+    return [f"Here {told}. Without it, {'; '.join(parts)}."]
+
+
+def _mixing(results: Results, found: dict[str, Candidate], figure: Figure) -> list[str]:
+    """Which variants are better, and which no better, than no mixer at all."""
+    none = found.get("no mixer")
+    if none is None or len(none.values) < 2:
+        return []
+    kinds: dict[str, list[str]] = {"clearly above": [], "level": [], "clearly below": []}
+    for row in results["variants"]:
+        c = found[row["name"]]
+        if c is not none:
+            kind = "clearly above" if c.mean > none.mean else "clearly below"
+            kinds[kind if differ(c, none, figure) else "level"].append(c.name)
+    parts = [f"{kind}: {' · '.join(names) or 'none'}" for kind, names in kinds.items()]
+    return [f"Against a model without any mixer ({figure.show(none.mean)}), {'; '.join(parts)}."]
 
 
 def tables(results: Results) -> list[Table]:
@@ -110,6 +131,7 @@ def tables(results: Results) -> list[Table]:
                 f"{len(results['seeds'])} seeds",
                 ["variant", "mean", "std", "macro F1", "width", "parameters", "ms per step"],
                 [_row(found[r["name"]], r, figure) for r in rows],
+                note="Bare: without the query residual." if group == "columns" else "",
             )
         )
     floor = [

@@ -60,7 +60,8 @@ def variants(*, full: bool) -> Iterator[Variant]:
     else:
         for columns, residual in itertools.product(COLUMNS, (True, False)):
             options = {"columns": columns, "query_residual": residual}
-            yield Variant("columns", f"{columns} columns{'' if residual else ', bare'}", options)
+            name = f"{columns} column{'s' * (columns > 1)}{'' if residual else ', bare'}"
+            yield Variant("columns", name, options)
         yield Variant("control", "no mixer", mixer="none")
         yield Variant("switch", "own value", {"value": "own"})
         yield Variant("switch", "sum", {"interaction": "add"})
@@ -69,7 +70,7 @@ def variants(*, full: bool) -> Iterator[Variant]:
             yield Variant("switch", f"{heads} head{'s' * (heads > 1)}", {"heads": heads})
         yield Variant("switch", "scores over own head", {"score_over": "own_head"})
     for columns in EQUAL:
-        name = f"{columns} columns, equal size"
+        name = f"{columns} column{'s' * (columns > 1)}, equal size"
         yield Variant("equal parameters", name, {"columns": columns}, equal=True)
 
 
