@@ -7,7 +7,9 @@ from torch import Tensor
 
 from subquad.mixers import fastformer, fnet, linear, softmax
 from subquad.mixers.base import zero_padding
+from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.feature_maps import elu_plus_one
+from subquad.mixers.linear_parts import divide
 
 
 class Linear(linear.CausalLinearAttention):
@@ -159,11 +161,8 @@ class MinusTenThousand(fastformer.Fastformer):
 class WidthScale(fastformer.Fastformer):
     """√d for √d_head, as the paper prints it and its code does not."""
 
-    def forward(self, x, mask=None):
-        assert mask is None or mask.all()
-        q, k = self.qk(x).chunk(2, dim=-1)
-        w_q, w_k = (w.weight / math.sqrt(2) for w in (self.score_q, self.score_k))
-        return self.transform(fastformer.additive_attention(q, k, w_q, w_k)) + q
+    def __init__(self, d, *, heads):
+        super().__init__(d, heads=heads, scale="width")
 
 
 class PoolsRawKeys(fastformer.Fastformer):
@@ -173,6 +172,19 @@ class PoolsRawKeys(fastformer.Fastformer):
         q, k = self.qk(x).chunk(2, dim=-1)
         p = fastformer.pool(q, self.score_q(q) / 2, mask) * k
         return self.transform(fastformer.pool(k, self.score_k(p) / 2, mask) * q) + q
+
+
+class SharedShift(CausalFastformer):
+    """One shift for the whole row, where every prefix needs its own: what a large score to come
+    outweighs is lost."""
+
+    def scan(self, x, state=None, mask=None):
+        chain = self.chain(zero_padding(x, mask))
+        q, scores = chain.columns[0], chain.columns[0] @ chain.scores[0].T
+        weights = (scores - scores.amax(1, keepdim=True)).exp().repeat_interleave(4, dim=-1)
+        means = divide((weights * q).cumsum(1), weights.cumsum(1))
+        _, after = super().scan(x, state, mask)
+        return zero_padding(means, mask), after
 
 
 class NoScale(softmax.SoftmaxAttention):

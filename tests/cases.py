@@ -18,6 +18,15 @@ VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
         "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
         "causal": [{"form": name} for name in ("quadratic", "recurrent")],
     },
+    "fastformer": {
+        "both": [
+            {"columns": 1},
+            {"columns": 4, "value": "own", "query_residual": False},
+            {"interaction": "add", "scale": "width"},
+            {"interaction": "concat", "columns": 3, "score_over": "own_head"},
+            {"score_over": "own_head", "value": "own"},
+        ],
+    },
 }
 
 

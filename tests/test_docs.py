@@ -98,3 +98,12 @@ def test_local_links_of_the_readme_exist():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:
             assert (ROOT / target).exists(), target
+
+
+def test_generated_pages_follow_from_the_results():
+    from docs.generate import pages
+
+    for name, text in pages().items():
+        if name.endswith(".md"):
+            found = (ROOT / "docs" / name).read_text(encoding="utf-8")
+            assert found == text, f"docs/{name} is old: python docs/generate.py"

@@ -5,9 +5,10 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from subquad.mixers import fastformer, fnet, linear, softmax
+from subquad.mixers import fastformer, fastformer_causal, fnet, linear, softmax
+from subquad.mixers.fastformer_causal import PooledState
 from subquad.mixers.feature_maps import FEATURE_MAPS
 from tests.cases import CASES, Case
 from tests.checks import close, same
@@ -110,6 +111,10 @@ def test_forms_are_the_same_under_autocast() -> None:
             found |= {name: y, f"{name} s": end.s, f"{name} z": end.z}
         found |= {"fnet": fnet.definition(x, mask), "full": fnet.full(x)}
         found |= {"by products": fnet.by_products(x, mask), "by groups": fnet.by_groups(x, mask)}
+        heads, scores = x.unflatten(-1, (2, 4)).transpose(1, 2), x[..., :2].mT
+        start = fastformer_causal.beginning(heads)
+        for name, pooling in fastformer_causal.FORMS.items():
+            found[f"prefix {name}"] = pooling(heads, scores, start)[0]
         return found | {"pool": fastformer.pool(x, torch.randn_like(x[..., :2]) * 0, mask)}
 
     expected = everything()
@@ -128,6 +133,65 @@ def test_softmax_fused(q: int, t: int, k: int) -> None:
     for permitted in (None, allowed):
         found, expected = (f(*inputs, permitted) for f in (softmax.fused, softmax.definition))
         compare({"y": found}, {"y": expected}, inputs)
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["from-nothing", "continued"])
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+@pytest.mark.parametrize("t", LENGTHS)
+@pytest.mark.parametrize("form", ["chunked", "recurrent"])
+def test_prefix_pooling_forms(form: str, t: int, masked: bool, begun: bool) -> None:
+    inputs = [normal(2, 2, t, 3), normal(2, 2, t)]
+    mask = some(2, t) if masked else None
+    start = fastformer_causal.beginning(inputs[0])
+    if begun:
+        inputs += [normal(2, 2, 3), normal(2, 2).detach().abs().requires_grad_()]
+        start = PooledState(largest=torch.randn(2, 2).double(), total=inputs[2], weight=inputs[3])
+    outputs, ends = [], []
+    for name in (form, "quadratic"):
+        y, end = fastformer_causal.FORMS[name](*inputs[:2], start, mask)
+        outputs.append({"y": y, "total": end.total, "weight": end.weight})
+        ends.append(end.largest)
+    same(*ends, "the largest score")
+    compare(*outputs, inputs)
+
+
+@pytest.mark.parametrize("form", list(fastformer_causal.FORMS))
+@pytest.mark.parametrize("height", [1e2, 1e4, 1e30])
+def test_prefix_pooling_survives_any_scores(form: str, height: float) -> None:
+    """A large score to come must not drown the small ones before it: each prefix has its own."""
+    x = torch.arange(1.0, 131.0).view(1, 1, 130, 1)
+    scores = torch.zeros(1, 1, 130)
+    scores[..., 100] = height
+    scores[..., 3] = -height
+    start = fastformer_causal.beginning(x)
+    means = fastformer_causal.FORMS[form](x, scores, start)[0].flatten()
+    counted = torch.cat([x.flatten()[:3], x.flatten()[4:]])
+    close(means[99], counted[:99].mean(), "before the large score", 1e-5)
+    same(means[100:], torch.full((30,), 101.0), "from the large score on")
+    same(means[0], torch.tensor(1.0), "the first")
+
+
+@pytest.mark.parametrize("chosen", [{}, {"columns": 1}, {"columns": 5, "value": "own"}], ids=str)
+@pytest.mark.parametrize("t", [1, 2, 65])
+def test_fastformer_fused(t: int, chosen: dict) -> None:
+    module = fastformer.Fastformer(8, heads=2, **chosen).double()
+    x, mask = normal(3, t, 8), some(3, t)
+    mask[0] = False
+    for m in (None, mask):
+        chain, again, w = module.chain(x), module.chain(x), module.transform.weight
+        expected = nn.functional.linear(fastformer.additive_attention(chain, m), w)
+        found = fastformer.fused(again, w, m)
+        if m is not None:
+            found, expected = (y.masked_fill(~m.unsqueeze(-1), 0) for y in (found, expected))
+        compare({"y": found}, {"y": expected}, [x, *module.parameters()])
+
+
+def test_one_causal_column_ends_where_the_bidirectional_fastformer_is() -> None:
+    """With one column the last token has pooled what every token pools both ways."""
+    x = normal(2, 70, 8).detach()
+    both, causal = (Case("fastformer", c, {"columns": 1})() for c in (False, True))
+    causal.load_state_dict(both.state_dict())
+    close(causal(x)[:, -1].detach(), both(x)[:, -1].detach(), "the last token")
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 8])

@@ -23,6 +23,7 @@ F64, BF16 = torch.float64, torch.bfloat16
 CAUSAL_LINEAR, LINEAR = Case("linear", True), Case("linear", False)
 CAUSAL_SOFTMAX, SOFTMAX = Case("softmax", True), Case("softmax", False)
 FNET, FASTFORMER = Case("fnet", False), Case("fastformer", False)
+CAUSAL_FASTFORMER = Case("fastformer", True)
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,7 @@ BROKEN = [
     Broken(FASTFORMER, b.MinusTenThousand, pad(where="right", garbage=1e7), "real outputs: off"),
     Broken(FASTFORMER, b.WidthScale, fastformer_paper, "row 0: off"),
     Broken(FASTFORMER, b.PoolsRawKeys, fastformer_paper, "row 0: off"),
+    Broken(CAUSAL_FASTFORMER, b.SharedShift, ahead, "gradients from later tokens"),
     Broken(SOFTMAX, b.NoScale, softmax_paper, "row 0: off"),
     Broken(CAUSAL_SOFTMAX, b.SeesItsWholePiece, split, "outputs by pieces: off"),
     Broken(CAUSAL_SOFTMAX, b.SeesItsWholePiece, ahead, "up to 0: off"),

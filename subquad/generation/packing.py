@@ -47,6 +47,10 @@ def unsupported(model: nn.Module) -> str | None:
         assert isinstance(block, Block)
         if not isinstance(block.mixer, CausalLinearAttention):
             return f"it runs linear attention, not {type(block.mixer).__name__}"
+        if not isinstance(block.dense, nn.Identity):
+            return "it knows no linear map after the mixer (mixer_dense)"
+        if block.ff.approximate != "tanh":
+            return "it has GELU in its tanh form only (gelu)"
     if any(p.dtype != torch.float32 for p in model.parameters()):
         return "weights are not fp32"
     return None

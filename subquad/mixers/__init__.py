@@ -10,6 +10,7 @@ from typing import Any
 
 from subquad.mixers.base import CausalMixer, Mixer, State
 from subquad.mixers.fastformer import Fastformer
+from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.fnet import FNet
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
 from subquad.mixers.none import NoMixing
@@ -37,7 +38,7 @@ MIXERS: dict[str, Entry] = {
         LinearAttention, CausalLinearAttention, "O(t·d²/h)", "Katharopoulos et al. 2020"
     ),
     "fnet": Entry(FNet, None, "O(t·d·log(t·d))", "Lee-Thorp et al. 2021"),
-    "fastformer": Entry(Fastformer, None, "O(t·d)", "Wu et al. 2021"),
+    "fastformer": Entry(Fastformer, CausalFastformer, "O(t·d)", "Wu et al. 2021"),
     "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
 }
 

@@ -10,55 +10,53 @@ Wu, Wu, Qi, Huang, Xie, "Fastformer: Additive attention can be all you need", 20
     Eq. (6)   k = Σ_i β_i p_i                      global key
     Eq. (7)   u_i = k ∗ v_i,  with v_i = q_i; output_i = W u_i + q_i
 
-As in the released layer: values are the queries; the score vectors read the features of *all*
-heads; the scale is √d_head; the query is added to the output. The score projections carry no bias:
-a softmax does not change when one number is added to all its scores. Masked tokens get weight
+By default as in the released layer: values are the queries; the score vectors read the features of
+*all* heads; the scale is √d_head; the query is added to the output. The score projections carry no
+bias: a softmax does not change when one number is added to all its scores. Masked tokens get weight
 zero exactly (the released code adds -10000, which large scores can outweigh).
 
-Cost: O(t·d) beside three d×d projections. Bidirectional: α pools over the whole row.
-"""
+Not the paper's: Eq. (5) and (6) can be left out (``columns=1``) or repeated with keys of their own
+(``columns=n``), and every other choice is a switch (``fastformer_parts``). Where ∗ is ``"add"``,
+w_kᵀ q is the same for all tokens, so that β cannot depend on the global query.
 
-import math
+Cost: O(t·d) beside the projections, three d×d ones by default. Bidirectional: α pools over the
+whole row. ``fastformer_causal`` is a model of its own.
+"""
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, at_own_precision, head_width, zero_padding
+from subquad.mixers.base import Mixer, at_own_precision, zero_padding
+from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
 from subquad.shapes import Mask, Sequence
 
 
 @at_own_precision
 def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b 1 d"]:
     """Softmax-weighted sum over the real tokens, a weight per head; zeros for an empty row."""
-    wide = torch.promote_types(x.dtype, torch.float32)
-    scores = scores.to(wide)
-    if mask is not None:
-        hidden = ~mask.unsqueeze(-1)
-        scores = scores.masked_fill(hidden, torch.finfo(wide).min)
-    weights = scores.softmax(dim=1)
-    if mask is not None:
-        weights = weights.masked_fill(hidden, 0)
-        x = x.masked_fill(hidden, 0)
-    heads = rearrange(x.to(wide), "b t (h k) -> b h t k", h=scores.shape[-1])
+    weights = softmax_over_time(scores, mask)
+    x = zero_padding(x, mask)
+    heads = rearrange(x.to(weights.dtype), "b t (h k) -> b h t k", h=scores.shape[-1])
     pooled = rearrange(weights, "b t h -> b h 1 t") @ heads
     return rearrange(pooled, "b h 1 k -> b 1 (h k)").to(x.dtype)
 
 
-def additive_attention(
-    q: Sequence,
-    k: Sequence,
-    w_q: Float[Tensor, "h d"],
-    w_k: Float[Tensor, "h d"],
-    mask: Mask | None = None,
-) -> Sequence:
-    """u_i of Eq. (7) from queries and keys ``[b, t, d]`` and the score vectors of each head."""
-    scale = math.sqrt(q.shape[-1] / w_q.shape[0])
-    global_query = pool(q, nn.functional.linear(q, w_q) / scale, mask)  # Eq. (3) # Eq. (4)
-    p = global_query * k
-    global_key = pool(p, nn.functional.linear(p, w_k) / scale, mask)  # Eq. (5) # Eq. (6)
-    return global_key * q  # Eq. (7)
+def scored(chain: Chain, mask: Mask | None = None) -> list[tuple[Sequence, Tensor]]:
+    """What each column pools, ``[b, t, d]`` (the queries, then p), and its scores ``[b, t, h]``."""
+    found: list[tuple[Sequence, Tensor]] = []
+    for i, (x, w) in enumerate(zip(chain.columns, chain.scores, strict=True)):
+        if found:
+            x = meet(chain.interaction, pool(*found[-1], mask), x, chain.joined(i))
+        found.append((x, nn.functional.linear(x, w) / chain.scale))
+    return found
+
+
+def additive_attention(chain: Chain, mask: Mask | None = None) -> Float[Tensor, "b t e"]:
+    """The definition: u_i of Eq. (7), for any choice of switches (``"concat"``: twice as wide)."""
+    global_vector = pool(*scored(chain, mask)[-1], mask)
+    return meet(chain.interaction, global_vector, chain.v)
 
 
 def softmax_over_time(scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b t h"]:
@@ -82,43 +80,42 @@ def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, 
     return rearrange(blocks.diagonal(dim1=1, dim2=2), "b k h -> b 1 (h k)")
 
 
-def fused(
-    q: Sequence,
-    k: Sequence,
-    w_q: Float[Tensor, "h d"],
-    w_k: Float[Tensor, "h d"],
-    w: Float[Tensor, "d d"],
-    mask: Mask | None = None,
-) -> Sequence:
-    """W u_i of Eq. (7), reading q three times and k twice and writing nothing of their size but the
-    result: the global vectors multiply the small matrices instead of the sequences.
+def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Sequence:
+    """W u_i of Eq. (7) for products, reading each column twice and the values once, and writing
+    nothing of their size but the result: the global vectors multiply the small matrices instead of
+    the sequences.
 
     p is never made: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
-    (W diag(k)) q_i.
+    (W diag(k)) v_i.
     """
-    scale = math.sqrt(q.shape[-1] / w_q.shape[0])
-    if mask is not None:
-        q, k = zero_padding(q, mask), zero_padding(k, mask)
-    alpha = softmax_over_time(nn.functional.linear(q, w_q) / scale, mask)  # Eq. (3)
-    global_query = weighted_sum(alpha, q)  # Eq. (4)
-    beta = softmax_over_time(k @ (w_k * global_query).mT.to(k.dtype) / scale, mask)  # Eq. (5)
-    global_key = global_query * weighted_sum(beta, k)  # Eq. (6)
-    return q @ (w * global_key).mT.to(q.dtype)  # Eq. (7)
+    assert chain.interaction == "product"
+    q, *keys = (zero_padding(x, mask) for x in chain.columns)
+    w_q, *w_keys = chain.scores
+    alpha = softmax_over_time(nn.functional.linear(q, w_q) / chain.scale, mask)  # Eq. (3)
+    global_vector = weighted_sum(alpha, q)  # Eq. (4)
+    for k, w_k in zip(keys, w_keys, strict=True):
+        scores = k @ (w_k * global_vector).mT.to(k.dtype) / chain.scale
+        beta = softmax_over_time(scores, mask)  # Eq. (5)
+        global_vector = global_vector * weighted_sum(beta, k)  # Eq. (6)
+    v = q if chain.v is chain.columns[0] else zero_padding(chain.v, mask)
+    return v @ (w * global_vector).mT.to(v.dtype)  # Eq. (7)
 
 
-class Fastformer(Mixer):
-    """Additive attention as released. Args: ``d`` width; ``heads``."""
-
-    def __init__(self, d: int, *, heads: int) -> None:
-        super().__init__()
-        head_width(d, heads)
-        self.qk = nn.Linear(d, 2 * d)
-        self.score_q = nn.Linear(d, heads, bias=False)
-        self.score_k = nn.Linear(d, heads, bias=False)
-        self.transform = nn.Linear(d, d)
+class Fastformer(AdditiveAttention, Mixer):
+    """Additive attention, by default as released."""
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k = self.qk(zero_padding(x, mask)).chunk(2, dim=-1)
-        w = self.transform
-        y = fused(q, k, self.score_q.weight, self.score_k.weight, w.weight, mask)
-        return zero_padding(y + w.bias.to(y.dtype) + q, mask)  # Eq. (7)
+        chain, w = self.chain(zero_padding(x, mask)), self.transform
+        if self.interaction == "product":
+            y = fused(chain, w.weight, mask)
+            y = y + w.bias.to(y.dtype)
+        else:
+            y = w(additive_attention(chain, mask))
+        if self.query_residual:
+            y = y + chain.columns[0]
+        return zero_padding(y, mask)  # Eq. (7)
+
+    def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
+        """What α, then β of each further column are the softmax of, for every head and token."""
+        chain = self.chain(zero_padding(x, mask)).wide()
+        return [scores for _, scores in scored(chain, mask)]

@@ -5,21 +5,22 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from subquad.mixers import CausalMixer, State
+from subquad.mixers import CausalMixer, Mixer, State
 from subquad.models.config import ModelConfig
 from subquad.shapes import Mask, Sequence
 
 
 class FeedForward(nn.Module):
-    """Linear, GELU (tanh form, as FNet's and BERT's official code), linear: each token alone."""
+    """Linear, GELU, linear: each token alone."""
 
-    def __init__(self, d: int, ff: int) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(d, ff)
-        self.outer = nn.Linear(ff, d)
+        self.inner = nn.Linear(config.d, config.ff)
+        self.outer = nn.Linear(config.ff, config.d)
+        self.approximate = "tanh" if config.gelu == "tanh" else "none"
 
     def forward(self, x: Sequence) -> Sequence:
-        out: Sequence = self.outer(nn.functional.gelu(self.inner(x), approximate="tanh"))
+        out: Sequence = self.outer(nn.functional.gelu(self.inner(x), approximate=self.approximate))
         return out
 
 
@@ -29,14 +30,15 @@ class Block(nn.Module):
     def __init__(self, config: ModelConfig, mixer: str, *, causal: bool) -> None:
         super().__init__()
         self.mixer = config.build_mixer(mixer, causal=causal)
-        self.ff = FeedForward(config.d, config.ff)
+        self.dense = nn.Linear(config.d, config.d) if config.mixer_dense else nn.Identity()
+        self.ff = FeedForward(config)
         self.norm_mixer = nn.LayerNorm(config.d, config.norm_eps)
         self.norm_ff = nn.LayerNorm(config.d, config.norm_eps)
         self.dropout = nn.Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        return self._sublayers(x, lambda h: self.mixer(h, mask))
+        return self._sublayers(x, lambda h: self.dense(self.mixer(h, mask)))
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
@@ -49,7 +51,8 @@ class Block(nn.Module):
         def mix(h: Tensor) -> Tensor:
             y, after = mixer.scan(h, state, mask)
             mixed.append(after)
-            return y
+            out: Tensor = self.dense(y)
+            return out
 
         y = self._sublayers(x, mix)
         return y, mixed[0]
@@ -69,8 +72,14 @@ class Block(nn.Module):
 
 
 def blocks(config: ModelConfig, *, causal: bool) -> nn.ModuleList:
-    """All layers, bottom first."""
-    return nn.ModuleList(Block(config, name, causal=causal) for name in config.layer_mixers())
+    """All layers, bottom first; with ``share_mixers`` one mixer of each name for all of them."""
+    names = config.layer_mixers()
+    made = [Block(config, name, causal=causal) for name in names]
+    if config.share_mixers:
+        first: dict[str, Mixer] = {}
+        for name, block in zip(names, made, strict=True):
+            block.mixer = first.setdefault(name, block.mixer)
+    return nn.ModuleList(made)
 
 
 def initialise(model: nn.Module) -> None:

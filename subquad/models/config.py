@@ -28,10 +28,17 @@ class ModelConfig:
     """Layer norm before each sublayer, or after each residual (as in all three papers)."""
     norm_eps: float = 1e-5
     """Added to the variance in layer norms."""
+    share_mixers: bool = False
+    """Layers with the same mixer share its weights (as Fastformer's paper does, not its code)."""
+    mixer_dense: bool = False
+    """A linear map after each mixer, as in Fastformer's released encoder."""
+    gelu: Literal["tanh", "exact"] = "tanh"
+    """Form of GELU in the feed-forward layers; FNet's code has tanh, Fastformer's exact."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
     """How a token's place is known; only learned ones limit the length."""
-    pooling: Literal["mean", "cls"] = "mean"
-    """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
+    pooling: Literal["mean", "cls", "attention"] = "mean"
+    """How a classifier sums up a row: the mean over real tokens, a leading token of its own, or a
+    learned weighting of the tokens (as Fastformer's released encoder does)."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
     token_dropout: float = 0.0
@@ -91,6 +98,8 @@ class ModelConfig:
             if getattr(self, name) != usual:
                 raise ValueError(f"{name}={getattr(self, name)!r} means nothing to a {kind}")
         used = self.layer_mixers()
+        if self.share_mixers and len(set(used)) == len(used):
+            raise ValueError(f"share_mixers: no two layers have the same mixer ({','.join(used)})")
         for name in self.mixer_options:
             if name not in used:
                 raise ValueError(f"options for mixer {name!r}, which no layer uses ({used})")
@@ -107,5 +116,6 @@ _CAUSAL_ONLY = ("tied", "mixture")
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),
-    "pooling": ("mean", "cls"),
+    "pooling": ("mean", "cls", "attention"),
+    "gelu": ("tanh", "exact"),
 }

@@ -8,6 +8,7 @@ from subquad.mixers.base import Mixer, zero_padding
 from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.embeddings import Embedding, real_positions
+from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
 
@@ -64,7 +65,7 @@ class Classifier(nn.Module):
     """A row of tokens → one of ``classes``.
 
     ``pooling="cls"`` puts a token of its own (id ``vocabulary``) before every row and reads there;
-    ``"mean"`` averages over the real tokens.
+    ``"mean"`` averages over the real tokens; ``"attention"`` weighs them.
     """
 
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
@@ -72,6 +73,7 @@ class Classifier(nn.Module):
         self.cls = vocabulary if config.pooling == "cls" else None
         extra = 0 if self.cls is None else 1
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
+        self.pooler = AttentionPooling(config.d) if config.pooling == "attention" else None
         self.token_dropout = config.token_dropout
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
@@ -81,6 +83,9 @@ class Classifier(nn.Module):
         """One vector per row; zeros for a row without real tokens."""
         if self.cls is not None:
             return x[:, 0]
+        if self.pooler is not None:
+            pooled: Pooled = self.pooler(x, mask)
+            return pooled
         if mask is None:
             return x.mean(1)
         count = mask.sum(1, keepdim=True).clamp(min=1)

@@ -27,6 +27,8 @@ def test_help_lists_every_verb(command):
         "generate",
         "compare",
         "bench",
+        "recipe",
+        "inspect",
         "mixers",
         "info",
         "demo",
@@ -134,3 +136,18 @@ def test_an_unseen_label_is_named_with_its_row(command, tmp_path):
     assert "row 2" in line
     assert "'weather'" in line
     assert "money, sport" in line
+
+
+def test_inspect(command, trained, reviews):
+    done = command("inspect", "run", "goal team", "--file", reviews, "--rows", "50", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["rows"] == 50
+    assert found["page"].endswith("inspect.html")
+    assert {head["channel"] for head in found["heads"]} == {"α, global query", "β, global key"}
+    assert {p.name for p in (trained / "inspect").iterdir()} == {
+        "inspect.html",
+        "inspect.json",
+        "text-1.png",
+    }
+    assert "give a text, or --file" in one_line(command("inspect", "run"), 2)

@@ -205,6 +205,10 @@ def test_what_it_cannot_do_is_refused():
     )
     with pytest.raises(UsageError, match="not CausalSoftmaxAttention"):
         pack(other)
+    for changes, why in (({"mixer_dense": True}, "mixer_dense"), ({"gelu": "exact"}, "tanh form")):
+        with pytest.raises(UsageError, match=why):
+            pack(model(**changes))
+    assert pack(model(share_mixers=True)).block.any()
     engine = EngineDecoder(model(positions="learned", length=4), rows=1)
     with pytest.raises(ValueError, match="beyond those learned"):
         engine.run(torch.zeros(1).long(), 5, Sampling(), Streams.fresh(1))

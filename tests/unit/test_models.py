@@ -27,7 +27,7 @@ def test_positions_count_real_tokens():
     assert real_positions(mask.long(), mask).tolist() == [[0, 0, 1, 1, 2], [0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "attention"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("mixer", names(causal=False))
 def test_padding_and_batch_mates_change_nothing(mixer, norm, pooling):
@@ -52,10 +52,48 @@ def test_fixed_padding_is_the_same_in_every_batch():
     torch.testing.assert_close(model(padded, mask), model(tokens), atol=2e-6, rtol=1e-5)
 
 
-def test_an_empty_row_is_finite():
-    model = classifier(mixers=("softmax",))
+@pytest.mark.parametrize("pooling", ["mean", "attention"])
+def test_an_empty_row_is_finite(pooling):
+    model = classifier(mixers=("softmax",), pooling=pooling)
     logits = model(torch.zeros(2, 3).long(), torch.tensor([[False] * 3, [True] * 3]))
     assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize("height", [1.0, 1e4, 1e30])
+def test_b04_attention_pooling_is_a_softmax_whatever_the_scores(height):
+    from subquad.models.pooling import AttentionPooling
+
+    pooler = AttentionPooling(2)
+    with torch.no_grad():
+        pooler.inner.weight.copy_(torch.eye(2)), pooler.inner.bias.zero_()
+        pooler.score.weight.copy_(torch.tensor([[height, 0.0]]))
+    x = torch.tensor([[[3.0, 1.0], [-3.0, 2.0], [3.0, torch.nan]]])
+    mask = torch.tensor([[True, True, False]])
+    scores = (height * x[0, :2, 0].tanh()).double()
+    expected = scores.softmax(0) @ x[0, :2].double()
+    torch.testing.assert_close(pooler(x, mask)[0].double(), expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_shared_mixers_are_one_to_the_optimiser_and_on_disk(causal, tmp_path):
+    from subquad.checkpoint import load_weights, save_weights
+
+    def make():
+        config = replace(TINY, mixers=("fastformer",), share_mixers=True, layers=3)
+        if causal:
+            return CausalModel(config, inputs=12, outputs=11, length=40).eval()
+        return Classifier(config, vocabulary=11, length=20, classes=3).eval()
+
+    model, other = make(), make()
+    names = [name for name, _ in model.named_parameters() if ".mixer." in name]
+    assert names
+    assert all("blocks.0.mixer." in name for name in names)
+    save_weights(model, tmp_path / "w")
+    load_weights(other, tmp_path / "w")
+    tokens = torch.randint(0, 11, (2, 7))
+    assert torch.equal(model(tokens), other(tokens))
+    layers = (other if causal else other.encoder).blocks
+    assert layers[0].mixer is layers[2].mixer
 
 
 def test_token_dropout_hides_tokens_but_keeps_places():
@@ -149,6 +187,8 @@ def test_a_tied_head_shares_the_embedding():
         ({"mixer_options": {"fnet": {}}}, "which no layer uses"),
         ({"mixer_options": {"linear": {"depth": 2}}}, "no option 'depth'; it has: heads"),
         ({"tied": True}, "means nothing to a classifier"),
+        ({"share_mixers": True, "mixers": ("linear", "none")}, r"no two layers .* \(linear,none\)"),
+        ({"mixers": ("fastformer",), "mixer_options": {"fastformer": {"columns": 0}}}, "columns=0"),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(changes, words):

@@ -61,6 +61,18 @@ RECIPES: dict[str, Entry] = {
         f"{_KATHAROPOULOS}, section 4.1",
         "nothing",
     ),
+    "fastformer-topic": Entry(
+        f"{_HERE}.fastformer_topic:recipe",
+        "Topics with the settings of Fastformer's released example, and a bag of words.",
+        "Wu et al. 2021, released example",
+        "a training file with labels, and perhaps a test file",
+    ),
+    "fastformer-ablation": Entry(
+        f"{_HERE}.fastformer_ablation:recipe",
+        "Which parts of Fastformer matter: columns, residual, value, interaction, heads.",
+        "the questions that Wu et al. 2021 left open",
+        "a training file with labels, and perhaps a test file",
+    ),
 }
 
 

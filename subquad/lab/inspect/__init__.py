@@ -1,0 +1,264 @@
+"""A look inside a run: which words each head weighs, what it likes, and whether context matters.
+
+::
+
+    OUT/
+      inspect.html     one page, for people
+      inspect.json     its numbers
+      text-1.png …     the heat maps of each text, for a paper
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from subquad.checkpoint import write_atomically, write_text
+from subquad.data.batches import Examples, collate
+from subquad.data.ragged import Ragged
+from subquad.data.source import open_source
+from subquad.data.tokenizers import Tokenizer
+from subquad.errors import UsageError
+from subquad.lab.inspect.channels import (
+    LINEAR,
+    SOFTMAX,
+    Seen,
+    attention,
+    channels,
+    features,
+    watched,
+)
+from subquad.lab.inspect.likings import Floats, Judgement, Likings, judge
+from subquad.lab.inspect.streams import Topic, Topics, effective_rank, spectrum
+from subquad.mixers.fnet import FNet
+from subquad.models import Classifier
+from subquad.run import EVALUATION_BATCH, Run
+from subquad.tasks.language import Language
+
+__all__ = ["Head", "Inspection", "Layer", "Text", "inspect"]
+
+Watch = Callable[[dict[str, Any], float], None]
+
+#: Texts of a file that are drawn, if none are given.
+DRAWN = 3
+#: Tokens shown of what a head likes, and of a topic; features shown of each head.
+FAVOURITES, TOPIC_TOKENS, FEATURES = 10, 6, 4
+
+
+@dataclass(frozen=True)
+class Text:
+    """One row as the model saw it."""
+
+    tokens: list[str]
+    answer: str
+    """What the run says about it; empty for a causal run."""
+    weights: dict[tuple[int, str], Floats]
+    """By layer and channel: ``[t, h]``."""
+    maps: dict[int, Floats] = field(default_factory=dict)
+    """Softmax attention by layer: ``[h, reader, read]``."""
+    ranks: dict[int, Floats] = field(default_factory=dict)
+    """Effective rank of the state by layer: ``[h, t]``."""
+    spectra: dict[int, Floats] = field(default_factory=dict)
+    """Power by frequency of what comes to an FNet layer."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """One head of a channel, over the data set."""
+
+    layer: int
+    channel: str
+    head: int
+    correlation: float | None
+    favourites: list[tuple[str, float]]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was seen."""
+
+    run: str
+    task: str
+    layers: list[str]
+    """The mixer of each."""
+    texts: list[Text]
+    heads: list[Head]
+    topics: dict[int, list[tuple[Topic, list[str], list[str]]]]
+    judgement: Judgement | None
+    data: str
+    rows: int
+    """Rows of the data set that were read."""
+    page: Path
+
+
+@dataclass
+class _Gathered:
+    """Sums over the data set, made when the first row shows how many heads there are."""
+
+    likings: dict[tuple[int, str], Likings] = field(default_factory=dict)
+    topics: dict[int, Topics] = field(default_factory=dict)
+    rows: int = 0
+
+
+def _ignore(line: dict[str, Any], spent: float) -> None:
+    """Nobody watches."""
+
+
+def inspect(
+    run: Run,
+    texts: Sequence[str] = (),
+    *,
+    file: str | None = None,
+    rows: int = 1000,
+    out: Path,
+    watch: Watch = _ignore,
+) -> Inspection:
+    """Look at ``texts`` and at the first ``rows`` texts of ``file``; write a page into ``out``.
+
+    Raises:
+        UsageError: nothing to look at, or a run that reads no text.
+    """
+    from subquad.lab.inspect.page import document, page, picture
+
+    tokenizer = getattr(run.task, "tokenizer", None)
+    if tokenizer is None:
+        raise UsageError(f"{run.path} reads no text, so there are no words to look at")
+    if not texts and file is None:
+        raise UsageError("nothing to look at: give a text, or --file")
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; inspect needs a directory")
+    read: list[str] = []
+    if file is not None:
+        source = open_source(file, run.config.data.reading(), labelled=False)
+        read = [record.text for record in islice(source.records(), rows)]
+    whole = list(texts) or read[:DRAWN]
+    shown = [_text(run, tokenizer, text) for text in whole]
+    gathered = _Gathered()
+    for done, group in _batches(run, tokenizer, read or whole):
+        _gather(run, len(tokenizer) + 1, group, gathered)
+        watch({"text": f"{gathered.rows} rows"}, done)
+    heads = list(_heads(gathered, tokenizer))
+    found = Inspection(
+        run=run.path.name,
+        task=run.config.task,
+        layers=list(run.config.model.layer_mixers()),
+        texts=shown,
+        heads=heads,
+        topics=_named(gathered, tokenizer),
+        judgement=judge([h.correlation for h in heads]),
+        data=Path(file).name if file is not None else "",
+        rows=gathered.rows,
+        page=out / "inspect.html",
+    )
+    for i, text in enumerate(shown, 1):
+        if text.weights:
+            drawn = picture(text, found.layers)
+            write_atomically(out / f"text-{i}.png", drawn)
+    write_text(out / "inspect.json", json.dumps(document(found), ensure_ascii=False) + "\n")
+    write_text(found.page, page(found))
+    return found
+
+
+def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str]) -> Ragged:
+    """Ids as the task gives them to its model."""
+    length = run.config.data.length
+    if isinstance(run.task, Language):
+        rows = tokenizer.rows(texts, length - 1)
+        return Ragged.of(np.concatenate([[run.task.start], row]).astype(np.int32) for row in rows)
+    return tokenizer.ragged(texts, length)
+
+
+def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Tensor]:
+    batch = collate(Examples(tokens), np.arange(len(tokens))).to(run.device)
+    with watched(run.model) as seen:
+        logits = run.model(batch.tokens, batch.mask)
+    ids = batch.tokens
+    if isinstance(run.model, Classifier) and run.model.cls is not None:
+        ids = torch.nn.functional.pad(ids, (1, 0), value=-1)  # the model's own token
+    return ids, seen, logits
+
+
+@torch.inference_mode()
+def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
+    ragged = _encode(run, tokenizer, [text])
+    ids, layers, logits = _look(run, ragged)
+    t, answer = ids.shape[1], ""  # a mixer of fixed length sees padding too
+    if run.config.task == "classify":
+        chances = logits[0].float().softmax(-1)
+        names = run.task.labels.names  # type: ignore[attr-defined]
+        answer = f"says {names[int(chances.argmax())]} ({float(chances.max()):.0%})"
+    made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {})
+    for n, seen in enumerate(layers):
+        for name, channel in channels(seen).items():
+            made.weights[n, name] = channel.weights[0, :t].double().cpu().numpy()
+        if isinstance(seen.mixer, SOFTMAX):
+            made.maps[n] = attention(seen)[0, :, :t, :t].double().cpu().numpy()
+        if isinstance(seen.mixer, LINEAR):
+            made.ranks[n] = effective_rank(seen)
+        if isinstance(seen.mixer, FNet):
+            made.spectra[n] = spectrum(seen)
+    return made
+
+
+def _batches(run: Run, tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
+    for i in range(0, len(texts), EVALUATION_BATCH):
+        yield i / len(texts), _encode(run, tokenizer, texts[i : i + EVALUATION_BATCH])
+
+
+@torch.inference_mode()
+def _gather(run: Run, vocabulary: int, group: Ragged, gathered: _Gathered) -> None:
+    ids, layers, _ = _look(run, group)
+    real, t = layers[0].mask, ids.shape[1]
+    tokens = ids.cpu().numpy() % vocabulary  # a token of the model's own is the last one
+    mask = np.ones_like(tokens, dtype=bool) if real is None else real[:, :t].cpu().numpy()
+    for n, seen in enumerate(layers):
+        for name, channel in channels(seen).items():
+            lifts = channel.weights[:, :t].double().cpu().numpy() * mask.sum(1)[:, None, None]
+            scores = channel.scores[:, :t].double().cpu().numpy()
+            kept = gathered.likings.setdefault((n, name), Likings(vocabulary, lifts.shape[-1]))
+            for row, lift, score, there in zip(tokens, lifts, scores, mask, strict=True):
+                kept.add(row[there], lift[there], score[there])
+        if isinstance(seen.mixer, LINEAR):
+            phi_q, phi_k, _ = features(seen)
+            _, h, _, k = phi_k.shape
+            topics = gathered.topics.setdefault(n, Topics(vocabulary, h, k))
+            for i, there in enumerate(mask):
+                topics.add(tokens[i][there], phi_q[i][:, there], phi_k[i][:, there])
+    gathered.rows += len(group)
+
+
+def _heads(gathered: _Gathered, tokenizer: Tokenizer) -> Iterator[Head]:
+    for (layer, channel), kept in gathered.likings.items():
+        for i, correlation in enumerate(kept.correlations()):
+            liked = kept.favourites(i, FAVOURITES)
+            words = [(_word(tokenizer, token), lift) for token, lift in liked]
+            yield Head(layer, channel, i, correlation, words)
+
+
+def _named(
+    gathered: _Gathered, tokenizer: Tokenizer
+) -> dict[int, list[tuple[Topic, list[str], list[str]]]]:
+    least = 5 if gathered.rows > 100 else 1
+    return {
+        n: [
+            (t, [_word(tokenizer, i) for i in t.writers], [_word(tokenizer, i) for i in t.readers])
+            for t in topics.strongest(FEATURES, TOPIC_TOKENS, least)
+        ]
+        for n, topics in gathered.topics.items()
+    }
+
+
+def _word(tokenizer: Tokenizer, token: int) -> str:
+    """A token for people: white space is made visible, what has no text is named."""
+    if token == tokenizer.unknown:
+        return "‹unknown›"
+    if not 0 <= token < len(tokenizer) or token == tokenizer.separator:
+        return "‹start›"
+    shown = tokenizer.decode([token])
+    marks = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+    return "".join(marks.get(c, c) for c in shown) if shown.strip() != shown or not shown else shown
