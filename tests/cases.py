@@ -11,12 +11,16 @@ import torch
 from subquad.mixers import MIXERS, Mixer, build, options
 
 D = 8
-REQUIRED: dict[str, Any] = {"heads": 2}
+REQUIRED: dict[str, Any] = {"heads": 2, "length": 1024}
 #: Options beside the defaults whose mathematics or code differs. "both" serves both directions.
 VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "linear": {
         "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
         "causal": [{"form": name} for name in ("quadratic", "recurrent")],
+    },
+    "fnet": {
+        "both": [{"form": "products"}]
+        + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]
     },
 }
 

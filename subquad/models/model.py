@@ -25,7 +25,7 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=vocabulary, length=length)
-        self.blocks = blocks(config, causal=False)
+        self.blocks = blocks(config, causal=False, length=length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
 
@@ -113,7 +113,7 @@ class CausalModel(nn.Module):
     def __init__(self, config: ModelConfig, *, inputs: int, outputs: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=inputs, length=length)
-        self.blocks = blocks(config, causal=True)
+        self.blocks = blocks(config, causal=True, length=length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
         self.outputs = outputs

@@ -161,3 +161,31 @@ def test_what_means_nothing_to_a_causal_model_is_refused():
         replace(TINY, pooling="cls").check(causal=True)
     with pytest.raises(ValueError, match="mixer 'fnet' has no causal form"):
         replace(TINY, mixers=("fnet",)).check(causal=True)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "layers", "attention"),
+    [
+        ("top:2", 12, [10, 11]),
+        ("bottom:2", 12, [0, 1]),
+        ("middle:2", 12, [5, 6]),
+        ("middle:3", 12, [5, 6, 7]),
+        ("mixed:3", 12, [0, 4, 8]),
+        ("mixed:5", 12, [0, 2, 4, 7, 9]),  # the official code gives six
+        ("mixed:0", 4, []),
+        ("top:4", 4, [0, 1, 2, 3]),
+    ],
+)
+def test_hybrids_have_exactly_the_attention_layers_asked_for(hybrid, layers, attention):
+    config = replace(TINY, mixers=("fnet",), hybrid=hybrid, layers=layers)
+    names = config.layer_mixers()
+    assert [i for i, name in enumerate(names) if name == "softmax"] == attention
+    assert set(names) <= {"softmax", "fnet"}
+    assert len(names) == layers
+    Classifier(config, vocabulary=11, length=20, classes=3)
+
+
+@pytest.mark.parametrize("hybrid", ["top", "top:", "top:13", "top:-1", "sides:2", "top:x", "2"])
+def test_a_hybrid_that_cannot_be_is_refused(hybrid):
+    with pytest.raises(ValueError, match=r"is not top:N.*layers=12"):
+        replace(TINY, mixers=("fnet",), hybrid=hybrid, layers=12).check(causal=False)
