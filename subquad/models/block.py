@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from subquad.mixers import CausalMixer, State
+from subquad.mixers.dense import lecun_normal
 from subquad.models.config import ModelConfig
 from subquad.shapes import Mask, Sequence
 
@@ -74,19 +75,34 @@ def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
     return nn.ModuleList(Block(config, name, causal=causal, length=length) for name in names)
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: nn.Module, how: str = "plain") -> None:
     """The one place where weights get their first values.
 
-    ===========================  =================================================
+    ===========================  ===================================================
     embeddings, linear weights   normal, σ = 0.02 (BERT, FNet and Fastformer alike)
     linear biases                zero
     layer norm                   one and zero
-    ===========================  =================================================
+    ===========================  ===================================================
+
+    ``how="fnet"`` differs where FNet's official code does:
+
+    ===========================  ===================================================
+    inner bias of feed-forward   normal, σ = 0.02
+    embedding's projection       LeCun's normal: variance 1/d, cut at two deviations
+    biases over the vocabulary   normal, σ = 0.02 (and over the order of sentences)
+    ===========================  ===================================================
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+    if how == "fnet":
+        for name, parameter in model.named_parameters():
+            if name.endswith(("ff.inner.bias", "masked.bias", "order.bias")):
+                nn.init.normal_(parameter, std=0.02)
+            if name.endswith("embedding.projection.weight"):
+                with torch.no_grad():
+                    parameter.copy_(lecun_normal(len(parameter)))
     for parameter in model.parameters():
         assert torch.isfinite(parameter).all()

@@ -33,8 +33,17 @@ class ModelConfig:
     """Added to the variance in layer norms."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
     """How a token's place is known; only learned ones limit the length."""
-    pooling: Literal["mean", "cls"] = "mean"
-    """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
+    pooling: Literal["mean", "cls", "pooler"] = "mean"
+    """How a classifier sums up a row: the mean over real tokens, a leading token of its own, or
+    BERT's pooler over the row's first token."""
+    types: int = 0
+    """Kinds of segments with an embedding of their own (BERT's token types); 0 = none."""
+    projection: bool = False
+    """A linear layer after the embedding's norm, as FNet has it."""
+    initialisation: Literal["plain", "fnet"] = "plain"
+    """First values of the weights: plain, or those of FNet's official code."""
+    pad: int = 0
+    """Token id that fills rows up; only mixers that let padding take part ever see its vector."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
     token_dropout: float = 0.0
@@ -88,6 +97,9 @@ class ModelConfig:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
+        for name in ("types", "pad"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
         for name in ("dropout", "token_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
@@ -129,10 +141,11 @@ def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
     return frozenset(range(first, first + n))
 
 
-_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout")
+_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout", "types", "pad")
 _CAUSAL_ONLY = ("tied",)
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),
-    "pooling": ("mean", "cls"),
+    "pooling": ("mean", "cls", "pooler"),
+    "initialisation": ("plain", "fnet"),
 }
