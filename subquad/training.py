@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from subquad import checkpoint
-from subquad.data.batches import Batch, Examples, batches, epoch_batches
+from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
@@ -217,14 +217,9 @@ class _Loop:
         self.stream.close()
 
     def _stream(self) -> Generator[Batch]:
-        """All batches after the steps already done, for ever."""
         t = self.config.training
-        epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
-        lengths = self.training.tokens.lengths
-        while True:
-            plan = epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch)
-            yield from batches(self.training, plan[place:], t.workers)
-            epoch, place = epoch + 1, 0
+        done = self.progress.step * t.accumulate
+        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
 
     def _step(self, spent: float) -> None:
         t = self.config.training

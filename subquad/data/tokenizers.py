@@ -31,6 +31,9 @@ from subquad.errors import SubquadError, UsageError
 Kind = Literal["words", "bpe", "unigram", "chars", "bytes"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
+#: BERT's specials: the start of a row, the end of a segment, a token to be guessed.
+CLS, SEP, MASK = "[CLS]", "[SEP]", "[MASK]"
+
 #: Characters encoded at a time: the library's records of a batch take some 50 bytes for each.
 CHUNK = 1 << 21
 
@@ -38,11 +41,12 @@ CHUNK = 1 << 21
 class Tokenizer:
     """A trained tokenizer: ``encode`` many texts, ``decode`` one row, ``save`` and ``load``."""
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, frame: tuple[int, int] | None = None) -> None:
         inner.no_padding()
         inner.no_truncation()
         inner.encode_special_tokens = True
         self._inner = inner
+        self._frame = frame
         self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
@@ -77,6 +81,25 @@ class Tokenizer:
         found = self._inner.token_to_id(SEPARATOR)
         return None if found is None else int(found)
 
+    def special(self, *names: str) -> int | None:
+        """The id of the first of these tokens that there is."""
+        found = (self._inner.token_to_id(name) for name in names)
+        return next((int(i) for i in found if i is not None), None)
+
+    def specials(self) -> set[int]:
+        """The ids of all special tokens: text never encodes to them, but for the unknown one."""
+        added = self._inner.get_added_tokens_decoder()
+        return {int(i) for i, token in added.items() if token.special}
+
+    def with_specials(self, *names: str) -> Self:
+        """The same with these specials, those that it lacks at the end."""
+        inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
+        return type(self)(alphabets.with_specials(inner, *names), self._frame)
+
+    def framed(self, before: int, after: int) -> Self:
+        """The same, every text between these two ids, which count towards its length."""
+        return type(self)(self._inner, (before, after))
+
     @property
     def unknown(self) -> int | None:
         """The id of what the vocabulary lacks, where there is one."""
@@ -91,7 +114,8 @@ class Tokenizer:
     @property
     def hash(self) -> str:
         """Equal for tokenizers that encode equally because they are the same."""
-        return hashlib.sha256(self._inner.to_str().encode()).hexdigest()
+        frame = "" if self._frame is None else repr(self._frame)
+        return hashlib.sha256((self._inner.to_str() + frame).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], length: int | None = None) -> list[list[int]]:
         """Token ids of each text, cut to ``length``."""
@@ -101,6 +125,14 @@ class Tokenizer:
         self, texts: Iterable[str], length: int | None = None
     ) -> Iterator[npt.NDArray[np.int32]]:
         """The same as arrays, one by one; memory stays small however many texts there are."""
+        if self._frame is None:
+            yield from self._bare(texts, length)
+            return
+        before, after = (np.array([i], dtype=np.int32) for i in self._frame)
+        for row in self._bare(texts, None if length is None else max(length - 2, 0)):
+            yield np.concatenate([before, row, after])
+
+    def _bare(self, texts: Iterable[str], length: int | None) -> Iterator[npt.NDArray[np.int32]]:
         if self._fast is not None:
             yield from (self._fast.encode(text, length) for text in texts)
             return

@@ -5,6 +5,7 @@ from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.classify import Classify
 from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.language import Language
+from subquad.tasks.masked import MaskedText
 from subquad.tasks.pixels import Pixels
 
 __all__ = [
@@ -19,7 +20,7 @@ __all__ = [
     "task_class",
 ]
 
-TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Classify, Language, Pixels)}
+TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Classify, Language, MaskedText, Pixels)}
 
 
 def task_class(name: str) -> type[Task]:
@@ -46,7 +47,22 @@ def check(config: Config) -> None:
         config.model.check(causal=task.causal)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    for name in ("class_weights", "label_smoothing"):
-        if getattr(config.training, name) and task is not Classify:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} means nothing to the task {config.task}")
+    usual = TrainConfig()
+    for only, names in _ONLY.items():
+        for name in names:
+            if getattr(config.training, name) != getattr(usual, name) and task is not only:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} means nothing to the task {config.task}")
+    if task is MaskedText:
+        for name, right in (("pooling", "pooler"), ("token_dropout", 0.0)):
+            if (found := getattr(config.model, name)) != right:
+                raise UsageError(
+                    f"{name}={found!r} means nothing to the task masked: it is {right}"
+                )
+
+
+#: Settings of training that only one task understands.
+_ONLY: dict[type[Task], tuple[str, ...]] = {
+    Classify: ("class_weights", "label_smoothing"),
+    MaskedText: ("mask_rate", "pairs"),
+}

@@ -94,6 +94,11 @@ class TrainConfig:
     """Classification: every class counts the same in the loss, however rare."""
     label_smoothing: float = 0.0
     """Classification: part of the target spread over all classes."""
+    mask_rate: float = 0.15
+    """Masked: part of a row's tokens to be guessed."""
+    pairs: Literal["order", "next", "none"] = "order"
+    """Masked: guess whether two segments were swapped, whether the second is another document's, or
+    have one segment."""
     patience: int | None = None
     """Stop after so many evaluations without improvement; None = use the whole budget."""
     save_every: int | None = None
@@ -113,6 +118,9 @@ class TrainConfig:
         _at_least(self, 0, "weight_decay", "workers", "seed")
         _share(self, "warmup")
         _share(self, "label_smoothing")
+        _share(self, "mask_rate")
+        if self.pairs not in ("order", "next", "none"):
+            raise ValueError(f"pairs={self.pairs!r} is not one of order, next, none")
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision={self.precision!r} is not one of auto, fp32, bf16")
         if self.seed >= 2**63:
