@@ -14,6 +14,7 @@ text. Every kind is a ``tokenizer.json`` that the ``tokenizers`` library reads b
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -33,6 +34,9 @@ KINDS: tuple[str, ...] = get_args(Kind)
 
 #: BERT's specials: the start of a row, the end of a segment, a token to be guessed.
 CLS, SEP, MASK = "[CLS]", "[SEP]", "[MASK]"
+
+#: Stands between two texts that belong together, as Unicode's unit separator is meant to.
+PAIR = "\x1f"
 
 #: Characters encoded at a time: the library's records of a batch take some 50 bytes for each.
 CHUNK = 1 << 21
@@ -97,7 +101,8 @@ class Tokenizer:
         return type(self)(alphabets.with_specials(inner, *names), self._frame)
 
     def framed(self, before: int, after: int) -> Self:
-        """The same, every text between these two ids, which count towards its length."""
+        """The same, every text between these two ids, which count towards its length; the two texts
+        of a pair (``PAIR`` between them) each with the second id behind it."""
         return type(self)(self._inner, (before, after))
 
     @property
@@ -129,8 +134,19 @@ class Tokenizer:
             yield from self._bare(texts, length)
             return
         before, after = (np.array([i], dtype=np.int32) for i in self._frame)
-        for row in self._bare(texts, None if length is None else max(length - 2, 0)):
-            yield np.concatenate([before, row, after])
+        sizes: deque[int] = deque()  # of the texts whose parts are on their way
+
+        def parts() -> Iterator[str]:
+            for text in texts:
+                both = text.split(PAIR, 1)
+                sizes.append(len(both))
+                yield from both
+
+        encoded = self._bare(parts(), length)
+        for first in encoded:
+            row = [first, *(next(encoded) for _ in range(sizes.popleft() - 1))]
+            row = row if length is None else _trimmed(row, max(length - 1 - len(row), 0))
+            yield np.concatenate([before, *(piece for part in row for piece in (part, after))])
 
     def _bare(self, texts: Iterable[str], length: int | None) -> Iterator[npt.NDArray[np.int32]]:
         if self._fast is not None:
@@ -165,6 +181,16 @@ class Tokenizer:
         except Exception as e:  # the library raises plain Exception
             raise SubquadError(f"{path} is not a tokenizer.json: {e}") from None
         return cls(inner)
+
+
+def _trimmed(parts: list[npt.NDArray[np.int32]], room: int) -> list[npt.NDArray[np.int32]]:
+    """The parts of a row cut to ``room`` tokens in all, the longest first."""
+    sizes = [len(part) for part in parts]
+    while sum(sizes) > room:
+        over, longest = sum(sizes) - room, max(range(len(sizes)), key=lambda i: (sizes[i], i))
+        rest = max((s for i, s in enumerate(sizes) if i != longest), default=0)
+        sizes[longest] -= min(over, max(1, sizes[longest] - rest))
+    return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:

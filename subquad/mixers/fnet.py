@@ -45,7 +45,8 @@ def by_products(x: Sequence, mask: Mask) -> Sequence:
     x = wide(x).masked_fill(~mask.unsqueeze(-1), 0)
     half = torch.fft.rfft(x, dim=2)
     time = Axis(mask.sum(1), (mask.cumsum(1) - 1).clamp(min=0), x.dtype)
-    y = _mirrored(time.cos @ half.real, time.sin @ half.imag, x.shape[2])  # Eq. (3)
+    real, imaginary = half.real.contiguous(), half.imag.contiguous()  # products want it
+    y = _mirrored(time.cos @ real, time.sin @ imaginary, x.shape[2])  # Eq. (3)
     return y.masked_fill(~mask.unsqueeze(-1), 0)
 
 

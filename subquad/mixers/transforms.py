@@ -29,31 +29,38 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+#: Up to this many points, products of two places and their quadruples are whole numbers in fp32.
+EXACT_MAX = 2048
+
+
 class Axis:
     """The matrices of one axis: of ``n`` points (a number, or one per row), at the points
-    ``index``, the others left out. Angles are reduced as integers, so that they stay exact."""
+    ``index``, the others left out. Angles are reduced as whole numbers, so that they stay exact."""
 
     def __init__(
         self, n: Int[Tensor, "*b"], index: Int[Tensor, "*b t"], dtype: torch.dtype
     ) -> None:
-        self.n = n.clamp(min=1)[..., None, None]
+        small = not torch.compiler.is_exporting() and index.shape[-1] <= EXACT_MAX
+        counting = dtype if small else torch.float64  # several times as fast as integers
+        self.n = n.clamp(min=1)[..., None, None].to(counting)
         self.row, self.column = index.unsqueeze(-1), index.unsqueeze(-2)
+        self.places = (self.row.to(counting), self.column.to(counting))
         self.dtype = dtype
 
     def _turns(self, steps: Tensor, whole: Tensor) -> Tensor:
-        return (steps % whole).to(self.dtype) * (2 * math.pi / whole.to(self.dtype))
+        return (torch.fmod(steps, whole) * (2 * math.pi / whole)).to(self.dtype)
 
     @property
     def cos(self) -> Tensor:
-        return self._turns(self.row * self.column, self.n).cos()
+        return self._turns(self.places[0] * self.places[1], self.n).cos()
 
     @property
     def sin(self) -> Tensor:
-        return self._turns(self.row * self.column, self.n).sin()
+        return self._turns(self.places[0] * self.places[1], self.n).sin()
 
     @property
     def dct(self) -> Tensor:
-        return self._turns(self.row * (2 * self.column + 1), 4 * self.n).cos()
+        return self._turns(self.places[0] * (2 * self.places[1] + 1), 4 * self.n).cos()
 
     @property
     def hadamard(self) -> Tensor:

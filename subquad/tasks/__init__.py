@@ -53,6 +53,8 @@ def check(config: Config) -> None:
             if getattr(config.training, name) != getattr(usual, name) and task is not only:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} means nothing to the task {config.task}")
+    if config.data.pair is not None and (task, config.model.pooling) != (Classify, "pooler"):
+        raise UsageError("--pair is for the task classify with --pooling pooler")
     if task is MaskedText:
         for name, right in (("pooling", "pooler"), ("token_dropout", 0.0)):
             if (found := getattr(config.model, name)) != right:

@@ -25,6 +25,8 @@ class DataConfig:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    pair: str | None = None
+    """Column of a second text: pairs are classified (--pooling pooler)."""
     format: str | None = None
     """csv, tsv, jsonl, parquet, text (a text per file) or lines; None = by the file's name."""
     encoding: str = "utf-8"
@@ -54,6 +56,7 @@ class DataConfig:
         return ReadOptions(
             text=self.text,
             label=self.label,
+            pair=self.pair,
             format=self.format,
             encoding=self.encoding,
             on_bad_row=self.on_bad_row,
@@ -66,6 +69,8 @@ class DataConfig:
 class TrainConfig:
     """How weights are found. Exactly one of ``steps``, ``epochs`` and ``minutes`` is the budget."""
 
+    start: str | None = None
+    """Run, or folder of transformers' FNet, whose body (all but the head) this one starts from."""
     steps: int | None = None
     """Budget: updates of the weights."""
     epochs: float | None = None

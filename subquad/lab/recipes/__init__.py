@@ -46,7 +46,21 @@ class Entry:
     """What DATA must be: "nothing", or words for a person."""
 
 
-RECIPES: dict[str, Entry] = {}
+RECIPES: dict[str, Entry] = {
+    "fnet-ladder": Entry(
+        "subquad.lab.recipes.fnet_ladder",
+        "Pretrain six encoders that differ in their mixing alone.",
+        "Lee-Thorp et al. 2021, table 1",
+        "nothing (Python's own documentation) or a corpus",
+    ),
+    "fnet-glue": Entry(
+        "subquad.lab.recipes.fnet_glue",
+        "Tune a pretrained FNet to a GLUE task, beside the same from scratch.",
+        "Lee-Thorp et al. 2021, table 1",
+        "the task's training file and its dev file, named as GLUE names it; then a corpus to "
+        "pretrain on, or a pretrained run",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,10 @@ class Job:
     seeds: int | None = None
     """Runs of each variant; None = the recipe's own number."""
     watch: Watch = _ignore
+
+    def part(self, done: int, of: int) -> Watch:
+        """The watch of one piece of work, of which ``done`` are done and there are ``of``."""
+        return lambda line, spent: self.watch(line, (done + spent) / of)
 
 
 @dataclass(frozen=True)
