@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from subquad.errors import UsageError
-from subquad.lab import flops
-from subquad.lab.recipes import Job, fnet_glue, fnet_ladder, run
+from subquad.lab import flops, timing
+from subquad.lab.recipes import Job, fnet_glue, fnet_ladder, fnet_speed, run
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks import TrainConfig
 
@@ -130,3 +130,12 @@ def test_glue_small(name, tmp_path, monkeypatch):
     assert len(found["pretrained"]) == len(found["scratch"]) == 2
     assert found["rows"] == 40
     assert "noise of the seeds" in made.outcome.headline
+
+
+def test_speed_small(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.setattr(fnet_speed, "interleave", lambda runs, _: timing.interleave(runs, 0.0))
+    made = fnet_speed.recipe(Job(tmp_path), shape=fnet_speed.SMALL, length=16, rows=2)
+    assert set(made.results["training"]) >= {"transformers", "ours", "ours, fp32"}
+    assert all(row["rounds"] == 3 for row in made.results["inference"].values())
+    assert "transformers (" in made.headline

@@ -60,6 +60,12 @@ RECIPES: dict[str, Entry] = {
         "the task's training file and its dev file, named as GLUE names it; then a corpus to "
         "pretrain on, or a pretrained run",
     ),
+    "fnet-speed": Entry(
+        "subquad.lab.recipes.fnet_speed",
+        "FNet-Base here against transformers' as shipped: training and inference.",
+        "Lee-Thorp et al. 2021; transformers",
+        "nothing",
+    ),
 }
 
 
