@@ -2,7 +2,7 @@
 
 The body is everything but the heads: embeddings, blocks and, where both have one, the pooler. Its
 shape and its tokenizer are taken over as they are. RUN may also be a folder of ``transformers``
-that holds an FNet and its ``tokenizer.json``.
+that holds an FNet and its tokenizer (``tokenizer.json`` or ``spiece.model``).
 """
 
 import json
@@ -25,6 +25,8 @@ SHAPE = (
     *("mixers", "mixer_options", "hybrid", "layers", "d", "heads", "ff", "norm", "norm_eps"),
     *("positions", "types", "projection", "initialisation"),
 )
+#: A tokenizer of SentencePiece's, as transformers calls it.
+PIECES = "spiece.model"
 #: Parameters that belong to a task.
 HEADS = ("head.", "masked.", "order.")
 
@@ -63,12 +65,14 @@ def opened(path: str) -> Start:
 def _foreign(folder: Path) -> Start:
     from subquad.models import huggingface
 
-    if not (folder / TOKENIZER).exists():
-        raise SubquadError(f"{folder} has no {TOKENIZER}: a body cannot read without its tokenizer")
+    there = next((folder / n for n in (TOKENIZER, PIECES) if (folder / n).exists()), None)
+    if there is None:
+        raise SubquadError(
+            f"{folder} has no {TOKENIZER} or {PIECES}: a body cannot read without its tokenizer"
+        )
     found = huggingface.load(folder)
     tensors = dict(found.model.state_dict())
-    there = str(folder / TOKENIZER)
-    return Start(folder, "masked", found.config, found.length, there, tensors)
+    return Start(folder, "masked", found.config, found.length, str(there), tensors)
 
 
 def inherit(config: Config, given: Collection[str]) -> Config:

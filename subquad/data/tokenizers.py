@@ -24,7 +24,7 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from subquad.data import alphabets, words
+from subquad.data import alphabets, sentencepiece, words
 from subquad.data.alphabets import PAD, SEPARATOR
 from subquad.data.ragged import Ragged
 from subquad.errors import SubquadError, UsageError
@@ -51,6 +51,7 @@ class Tokenizer:
         inner.encode_special_tokens = True
         self._inner = inner
         self._frame = frame
+        self._spelled = self._never_from_text()
         self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
@@ -154,7 +155,16 @@ class Tokenizer:
             return
         for chunk in _chunks(texts):
             for encoding in self._inner.encode_batch_fast(chunk, add_special_tokens=False):
-                yield np.array(encoding.ids[:length], dtype=np.int32)
+                row = np.array(encoding.ids[:length], dtype=np.int32)
+                if self._spelled is not None and self.unknown is not None:
+                    row[np.isin(row, self._spelled)] = self.unknown
+                yield row
+
+    def _never_from_text(self) -> npt.NDArray[np.int64] | None:
+        """The specials that a SentencePiece Unigram would find where a text spells them out."""
+        if not isinstance(self._inner.model, models.Unigram) or self.unknown is None:
+            return None
+        return np.array(sorted(self.specials() - {self.unknown}), dtype=np.int64)
 
     def ragged(self, texts: Iterable[str], length: int | None = None) -> Ragged:
         """The same, together in memory."""
@@ -169,11 +179,13 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """A ``tokenizer.json``, ours or another's.
+        """A ``tokenizer.json``, ours or another's, or a SentencePiece ``.model``.
 
         Raises:
             SubquadError: it is missing or not one.
         """
+        if path.suffix == ".model":
+            return cls(sentencepiece.load(path))
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except OSError as e:

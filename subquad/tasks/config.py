@@ -38,7 +38,8 @@ class DataConfig:
     quotes: bool | None = None
     """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
     tokenizer: str = "words"
-    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json."""
+    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json or of SentencePiece's
+    .model."""
     vocabulary: int = 30_000
     """Most tokens that a tokenizer may learn."""
     length: int = 256

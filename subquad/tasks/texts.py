@@ -30,7 +30,7 @@ def open_training(data: DataConfig, *, labelled: bool) -> Source:
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
     """Learned from the training texts, or loaded if ``data.tokenizer`` is a file."""
-    if data.tokenizer.endswith(".json"):
+    if data.tokenizer.endswith((".json", ".model")):
         return Tokenizer.load(Path(data.tokenizer))
     return Tokenizer.train(data.tokenizer, training_texts, data.vocabulary)
 
