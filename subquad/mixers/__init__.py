@@ -39,9 +39,9 @@ MIXERS: dict[str, Entry] = {
     ),
     "fnet": Entry(FNet, None, "O(t·d·log(t·d))", "Lee-Thorp et al. 2021"),
     "fastformer": Entry(Fastformer, None, "O(t·d)", "Wu et al. 2021"),
+    "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
     "dense": Entry(Dense, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Linear)"),
     "random": Entry(Random, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Random)"),
-    "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
 }
 
 

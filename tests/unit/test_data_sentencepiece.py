@@ -1,5 +1,5 @@
-"""``spiece.model`` files: the ids that SentencePiece itself gave. ``golden_sentencepiece.json`` holds
-two small models, and their ids of a few texts."""
+"""``spiece.model`` files: the ids that SentencePiece itself gave. ``golden_sentencepiece.json``
+holds two small models, and their ids of a few texts."""
 
 import base64
 import json

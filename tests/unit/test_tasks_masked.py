@@ -157,6 +157,28 @@ def test_workers_and_resuming_change_nothing(corpus, tmp_path):
     assert {"masked_accuracy", "order_accuracy", "masked_loss", "order_loss"} <= first.keys()
 
 
+class Stop(Exception):
+    """A crash."""
+
+
+def test_resume_is_bit_exact_mid_epoch(corpus, tmp_path):
+    def crash(line, spent):  # noqa: ARG001
+        if line["kind"] == "train" and line["step"] == 3:
+            raise Stop
+
+    c = config(corpus, save_every=1)
+    whole = train(c, tmp_path / "whole")
+    with pytest.raises(Stop):
+        train(c, tmp_path / "broken", watch=crash)
+    resumed = train(c, tmp_path / "broken", resume=True)
+    lines = [checkpoint.read_metrics(run.path) for run in (whole, resumed)]
+    losses = [[(m["step"], m["loss"]) for m in found] for found in lines]
+    assert losses[0] == losses[1]
+    ends = [checkpoint.checkpoints(run.path)[-1] / checkpoint.MODEL for run in (whole, resumed)]
+    one, two = map(checkpoint.read_tensors, ends)
+    assert all(torch.equal(one[key], two[key]) for key in one)
+
+
 def test_held_out_rows_are_the_end_and_nothing_is_lost(corpus, tmp_path):
     task, training, held_out = MaskedText.fit(config(corpus), tmp_path / "store")
     assert len(held_out) >= 5
