@@ -136,8 +136,9 @@ def take_over(model: nn.Module, config: Config) -> str:
     """
     assert config.training.start is not None
     start = opened(config.training.start)
-    # The same task on other data goes on with its head, unless that knows other classes.
-    heads = () if start.task == config.task and config.task != "classify" else HEADS
+    # The same task on other data goes on with its head, unless that names classes or numbers.
+    own = config.task in ("classify", "regress")
+    heads = () if start.task == config.task and not own else HEADS
     wanted = model.state_dict()
     kept = [name for name in wanted if not name.startswith(heads) and name in start.tensors]
     absent = [n for n in wanted if n not in kept and not n.startswith((*heads, "pooler."))]

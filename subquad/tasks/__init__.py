@@ -7,6 +7,7 @@ from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.language import Language
 from subquad.tasks.masked import MaskedText
 from subquad.tasks.pixels import Pixels
+from subquad.tasks.regress import Regress
 
 __all__ = [
     "TASKS",
@@ -20,7 +21,9 @@ __all__ = [
     "task_class",
 ]
 
-TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Classify, Language, MaskedText, Pixels)}
+TASKS: dict[str, type[Task]] = {
+    cls.name: cls for cls in (Classify, Language, MaskedText, Pixels, Regress)
+}
 
 
 def task_class(name: str) -> type[Task]:
@@ -53,8 +56,9 @@ def check(config: Config) -> None:
             if getattr(config.training, name) != getattr(usual, name) and task is not only:
                 flag = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{flag} means nothing to the task {config.task}")
-    if config.data.pair is not None and (task, config.model.pooling) != (Classify, "pooler"):
-        raise UsageError("--pair is for the task classify with --pooling pooler")
+    pairs = issubclass(task, Classify) and config.model.pooling == "pooler"
+    if config.data.pair is not None and not pairs:
+        raise UsageError("--pair is for the tasks classify and regress with --pooling pooler")
     if task is MaskedText:
         for name, right in (("pooling", "pooler"), ("token_dropout", 0.0)):
             if (found := getattr(config.model, name)) != right:

@@ -189,13 +189,16 @@ class Classify(Task):
             table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
         return classification(table, self.labels) | {"loss": total / len(examples)}
 
+    def _batch(self, model: nn.Module, inputs: Sequence[str]) -> Batch:
+        assert self.tokenizer is not None
+        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
+        batch = collate(Examples(tokens), np.arange(len(inputs)))
+        return batch.to(next(model.parameters()).device)
+
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         if self.tokenizer is None:
             raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
-        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
-        batch = collate(Examples(tokens), np.arange(len(inputs)))
-        batch = batch.to(next(model.parameters()).device)
-        chances = self._logits(model, batch).float().softmax(-1)
+        chances = self._logits(model, self._batch(model, inputs)).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],

@@ -242,5 +242,5 @@ def test_pairs_of_texts_are_classified(tmp_path):
     assert seen[0].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
     with pytest.raises(UsageError, match="no column 'third'"):
         train(configure("classify", config.data.path, given | {"pair": "third"}), tmp_path / "no")
-    with pytest.raises(UsageError, match="--pair is for the task classify with --pooling pooler"):
+    with pytest.raises(UsageError, match="--pair is for the tasks classify and regress"):
         check(configure("classify", config.data.path, given | {"pooling": "mean"}))
