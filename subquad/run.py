@@ -150,7 +150,10 @@ def card(run: Run) -> str:
         for name, value in run.best().items()
     )
     parameters = sum(p.numel() for p in run.model.parameters())
-    use = "generate" if run.task.causal else "predict"
+    name = run.path.name
+    use = f"generate {name}" if run.task.causal else f"predict {name} FILE"
+    if run.config.task == "masked":
+        use = f"train FILE --task classify --from {name} --out RUN"
     budget = next(
         f"{getattr(training, unit)} {unit}"
         for unit in ("steps", "epochs", "minutes")
@@ -167,5 +170,5 @@ On the rows held out from training, which also chose these weights:
 |---|---|
 {best}
 
-    subquad {use} {run.path.name}{" FILE" if use == "predict" else ""}
+    subquad {use}
 """

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from subquad import checkpoint
-from subquad.data.batches import Batch, Examples, batches, epoch_batches
+from subquad import checkpoint, transfer
+from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
@@ -52,6 +52,8 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     """
     out = Path(out)
     _check(config, out, resume)
+    if config.training.start and not resume:
+        transfer.check(config)
     torch.manual_seed(config.training.seed)
     task, training, held_out = task_class(config.task).fit(config, out / STORE)
     alone = [] if len(held_out) else ["nothing is held out: the last weights are kept, unscored"]
@@ -61,7 +63,10 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     config = replace(
         config, training=replace(config.training, precision=resolve(config.training.precision, on))
     )
-    loop = _Loop(config, out, task, training, held_out, _model(task).to(on), watch)
+    model = _model(task)
+    if config.training.start and not (resume and checkpoint.checkpoints(out)):
+        watch({"kind": "note", "text": transfer.take_over(model, config)}, 0.0)
+    loop = _Loop(config, out, task, training, held_out, model.to(on), watch)
     loop.begin(resume)
     with _signals() as received, closing(loop):
         loop.run(received)
@@ -217,14 +222,9 @@ class _Loop:
         self.stream.close()
 
     def _stream(self) -> Generator[Batch]:
-        """All batches after the steps already done, for ever."""
         t = self.config.training
-        epoch, place = divmod(self.progress.step * t.accumulate, self.per_epoch)
-        lengths = self.training.tokens.lengths
-        while True:
-            plan = epoch_batches(lengths, t.batch, seed=t.seed, epoch=epoch)
-            yield from batches(self.training, plan[place:], t.workers)
-            epoch, place = epoch + 1, 0
+        done = self.progress.step * t.accumulate
+        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
 
     def _step(self, spent: float) -> None:
         t = self.config.training

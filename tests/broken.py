@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from subquad.mixers import fastformer, fnet, linear, softmax
+from subquad.mixers import dense, fastformer, fnet, linear, softmax
 from subquad.mixers.base import zero_padding
 from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.feature_maps import elu_plus_one
@@ -86,6 +86,29 @@ class PaddedFFT(fnet.FNet):
 
     def forward(self, x, mask=None):
         return zero_padding(fnet.full(zero_padding(x, mask)).to(x.dtype), mask)
+
+
+class ReadsByPlace(dense.Dense):
+    """The row of S is the token's place in the padded row, not among the real tokens."""
+
+    def forward(self, x, mask=None):
+        t = x.shape[1]
+        y = self.time[:t, :t] @ zero_padding(x, mask) @ self.hidden
+        return zero_padding(y, mask)
+
+
+class DrawsAgain(dense.Random):
+    """The fixed matrices are drawn from a seed at loading, and not saved (B19)."""
+
+    def __init__(self, d, *, length):
+        super().__init__(d, length=length)
+        for name in ("time", "hidden"):
+            self.register_buffer(name, getattr(self, name), persistent=False)
+
+
+class ForgetsHidden(dense.Dense):
+    def forward(self, x, mask=None):
+        return dense.packed(x, self.time, mask)
 
 
 class OrthonormalFFT(fnet.FNet):

@@ -11,7 +11,7 @@ import torch
 from subquad.mixers import MIXERS, Mixer, build, options
 
 D = 8
-REQUIRED: dict[str, Any] = {"heads": 2}
+REQUIRED: dict[str, Any] = {"heads": 2, "length": 1024}
 #: Options beside the defaults whose mathematics or code differs. "both" serves both directions.
 VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
     "linear": {
@@ -26,6 +26,10 @@ VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
             {"interaction": "concat", "columns": 3, "score_over": "own_head"},
             {"score_over": "own_head", "value": "own"},
         ],
+    },
+    "fnet": {
+        "both": [{"form": "products"}]
+        + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]
     },
 }
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from subquad.mixers import fastformer, fastformer_causal, fnet, linear, softmax
 from subquad.mixers.fastformer_causal import PooledState
 from subquad.mixers.feature_maps import FEATURE_MAPS
+from subquad.mixers.transforms import TRANSFORMS
 from tests.cases import CASES, Case
 from tests.checks import close, same
 
@@ -201,7 +202,10 @@ def test_fnet_forms(t: int, d: int) -> None:
     mask[0], mask[1] = True, False
     for form in (fnet.by_products, fnet.by_groups):
         compare({"y": form(x, mask)}, {"y": fnet.definition(x, mask)}, [x])
-    compare({"y": fnet.full(x)}, {"y": fnet.definition(x)}, [x])
+    for name in TRANSFORMS:
+        compare({"y": fnet.full(x, name)}, {"y": fnet.definition(x, None, name)}, [x])
+        grouped, expected = fnet.by_groups(x, mask, name), fnet.definition(x, mask, name)
+        compare({"y": grouped}, {"y": expected}, [x])
 
 
 def test_fnet_takes_the_form_for_long_rows_beyond_product_max() -> None:

@@ -25,7 +25,7 @@ ORDER = [
     {"data"},
     {"tasks"},
     {"checkpoint"},
-    {"run"},
+    {"run", "transfer"},
     {"optimiser"},
     {"training"},
     {"generation"},

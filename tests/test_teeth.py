@@ -14,6 +14,7 @@ from torch.autograd.gradcheck import GradcheckError
 from tests import broken as b
 from tests import checks
 from tests.cases import Case, Make
+from tests.reference import dense as paper_dense
 from tests.reference import fastformer as paper_fastformer
 from tests.reference import fnet as paper_fnet
 from tests.reference import linear as paper_linear
@@ -22,6 +23,7 @@ from tests.reference import softmax as paper_softmax
 F64, BF16 = torch.float64, torch.bfloat16
 CAUSAL_LINEAR, LINEAR = Case("linear", True), Case("linear", False)
 CAUSAL_SOFTMAX, SOFTMAX = Case("softmax", True), Case("softmax", False)
+DENSE, RANDOM = Case("dense", False), Case("random", False)
 FNET, FASTFORMER = Case("fnet", False), Case("fastformer", False)
 CAUSAL_FASTFORMER = Case("fastformer", True)
 
@@ -69,7 +71,9 @@ def paper(loops, **options):
 def saved(make: Make) -> None:
     def other():
         torch.manual_seed(5)
-        return type(make())(8, heads=2).to(F64)
+        made = make()
+        options = {"length": made.length} if hasattr(made, "length") else {"heads": 2}
+        return type(made)(8, **options).to(F64)
 
     checks.saved_is_kept(make, other, F64, 6)
 
@@ -103,6 +107,9 @@ BROKEN = [
     Broken(CAUSAL_LINEAR, b.HalfState, checks.sums_are_wide, "s is torch.bfloat16", BF16),
     Broken(FNET, b.PaddedFFT, left, "real outputs: off"),
     Broken(FNET, b.PaddedFFT, batch, "row of 3 alone: off"),
+    Broken(DENSE, b.ReadsByPlace, left, "real outputs: off"),
+    Broken(DENSE, b.ForgetsHidden, paper(paper_dense.bidirectional, length=1024), "row 0: off"),
+    Broken(RANDOM, b.DrawsAgain, saved, "outputs of loaded weights"),
     Broken(FNET, b.OrthonormalFFT, paper(paper_fnet.bidirectional), "row 0: off"),
     Broken(SOFTMAX, b.BatchOfOneSkipsItsMask, batch, "alone with its padding"),
     Broken(LINEAR, b.NormOverTheBatch, batch, "row of 6 alone: off"),

@@ -21,8 +21,8 @@ from subquad.tasks import TASKS, Config, DataConfig, TrainConfig, task_class
 Values = dict[str, Any]
 
 #: Fields that have another flag, or none.
-_RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option"}
-_HIDDEN = {"path"}
+_RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
+_HIDDEN = {"path", "pad"}
 _HELP = {
     "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
     "mixers` lists them; may be repeated."
@@ -102,7 +102,7 @@ def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], 
 
 
 #: What says how a file is read; `evaluate` and `predict` may read otherwise than training did.
-_READING = ("text", "label", "format", "encoding", "on_bad_row", "header", "quotes")
+_READING = ("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes")
 
 
 def reading_flags(command: click.Command) -> click.Command:
@@ -129,14 +129,20 @@ def configure(task: str, path: str, values: Values) -> Config:
         given["mixers"] = tuple(name.strip() for name in given["mixers"].split(","))
     if "mixer_options" in given:
         used = given.get("mixers", config.model.mixers)
+        used += ("softmax",) if given.get("hybrid") else ()
         causal = task_class(task).causal
         given["mixer_options"] = _mixer_options(given["mixer_options"], used, causal)
-    return replace(
+    config = replace(
         config,
         data=_replaced(config.data, given | {"path": path}),
         model=_replaced(config.model, given),
         training=_replaced(config.training, given),
     )
+    if config.training.start is None:
+        return config
+    from subquad.transfer import inherit
+
+    return inherit(config, given.keys())
 
 
 def _replaced(part: Any, given: Values) -> Any:

@@ -2,10 +2,11 @@
 a resumed run sees what the unbroken one would have seen."""
 
 import hashlib
+import math
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,16 +57,20 @@ class Examples:
 @dataclass(frozen=True)
 class Batch:
     """``tokens`` int64 ``[b, t]``, ``mask`` bool ``[b, t]`` (True = real), ``labels`` int64
-    ``[b]`` or None, ``rows``: where each came from."""
+    ``[b]`` or None, ``rows``: where each came from, ``draw``: (seed, epoch) for what a task draws
+    anew each time; None outside training."""
 
     tokens: Tensor
     mask: Tensor
     labels: Tensor | None
     rows: tuple[int, ...]
+    draw: tuple[int, int] | None = None
 
     def to(self, device: torch.device | str) -> "Batch":
         labels = None if self.labels is None else self.labels.to(device)
-        return Batch(self.tokens.to(device), self.mask.to(device), labels, self.rows)
+        return replace(
+            self, tokens=self.tokens.to(device), mask=self.mask.to(device), labels=labels
+        )
 
 
 def collate(examples: Examples, rows: npt.NDArray[np.integer]) -> Batch:
@@ -127,6 +132,19 @@ def batches(
             generator=torch.Generator().manual_seed(0),  # else one is drawn from torch's own
         )
         return iter(loader)
+
+
+def endless(
+    examples: Examples, size: int, *, seed: int, done: int, workers: int
+) -> Generator[Batch]:
+    """All training batches after the first ``done``, epoch after epoch, for ever."""
+    lengths = examples.tokens.lengths
+    epoch, place = divmod(done, math.ceil(len(examples) / size))
+    while True:
+        plan = epoch_batches(lengths, size, seed=seed, epoch=epoch)
+        for batch in batches(examples, plan[place:], workers):
+            yield replace(batch, draw=(seed, epoch))
+        epoch, place = epoch + 1, 0
 
 
 class _Planned(Dataset[Batch]):

@@ -40,7 +40,7 @@ def choose(
     asked = {"text": text, "label": label if labelled else None}
     for option, name in asked.items():
         if name is not None:
-            _check(path, columns, option, name)
+            check(path, columns, option, name)
     free = [c for c in columns if c.strip().lower() not in _NUMBERS]
     text_name = text or _usual(columns, TEXTS, {asked["label"]})
     label_name = asked["label"] or (_usual(columns, LABELS, {text_name}) if labelled else None)
@@ -57,7 +57,8 @@ def choose(
     return text_name, label_name
 
 
-def _check(path: Path, columns: Sequence[str], option: str, name: str) -> None:
+def check(path: Path, columns: Sequence[str], option: str, name: str) -> None:
+    """Refuse a column that is absent or double (``UsageError``)."""
     times = columns.count(name)
     if times == 0:
         raise UsageError(f"{path} has no column {name!r} (--{option}); it has: {_list(columns)}")
@@ -71,7 +72,7 @@ def _demand(path: Path, columns: Sequence[str], option: str, name: str | None) -
             f"{path}: which column is the {option} cannot be told; it has: {_list(columns)}; "
             f"name one with --{option}, or pass --no-header if the first line is a row"
         )
-    _check(path, columns, option, name)
+    check(path, columns, option, name)
 
 
 def _usual(columns: Sequence[str], names: Sequence[str], taken: set[str | None]) -> str | None:

@@ -37,6 +37,11 @@ class Ragged:
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Where in ``values`` each row ends."""
+        return self.offsets[1:]
+
     def select(self, rows: npt.NDArray[np.integer]) -> "Ragged":
         """These rows, in this order, as an array of its own."""
         return Ragged.of(self[int(row)] for row in rows)
@@ -67,6 +72,10 @@ class View(Ragged):
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         return self.offsets[self.numbers + 1] - self.offsets[self.numbers]
+
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        return self.offsets[self.numbers + 1]
 
     def view(self, rows: npt.NDArray[np.integer]) -> "View":
         return super().view(self.numbers[rows])

@@ -10,27 +10,24 @@ What comes in comes out, or its row number and the reason do:
   print so. A label that is absent, empty, NaN or infinite is refused.
 """
 
-import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
 from subquad.data import columns, folders
+from subquad.data.cells import label_of, text_problem
 from subquad.data.files import STDIN, ByteFile, check_encoding
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.data.rows import BadRow, Row, Table, shown
+from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 
 #: Rows looked at before reading begins.
 SAMPLE = 50
 #: Skipped rows that are listed; the others are only counted.
 LISTED = 1000
-
-_WHOLE = re.compile(r"(-?\d+)\.0+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -52,6 +49,8 @@ class ReadOptions:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    pair: str | None = None
+    """Column of a second text; the record's text is then both, with ``PAIR`` between."""
     format: str | None = None
     """csv, tsv, jsonl, parquet, text (a text per file) or lines (a text per line); None = by
     the file's name."""
@@ -147,11 +146,16 @@ class Source:
         if row.problem:
             return BadRow(row.row, row.line, row.problem)
         text = row.cells.get(self.text)
-        if problem := _text_problem(text, f"the text (column {self.text!r})"):
+        if problem := text_problem(text, f"the text (column {self.text!r})"):
             return BadRow(row.row, row.line, problem)
+        if self.options.pair is not None:
+            second = row.cells.get(self.options.pair)
+            if problem := text_problem(second, f"the text (column {self.options.pair!r})"):
+                return BadRow(row.row, row.line, problem)
+            text = f"{text}{PAIR}{second}"
         if self.label is None:
             return Record(row.row, str(text), None)
-        label, problem = _label(row.cells.get(self.label), self.label)
+        label, problem = label_of(row.cells.get(self.label), self.label)
         return BadRow(row.row, row.line, problem) if problem else Record(row.row, str(text), label)
 
 
@@ -200,7 +204,11 @@ def _check_folder(path: Path, options: ReadOptions) -> None:
 
 
 def _of_text(table: TextFiles, options: ReadOptions) -> Source:
-    for option, name in (("text", options.text), ("label", options.label)):
+    for option, name in (
+        ("text", options.text),
+        ("pair", options.pair),
+        ("label", options.label),
+    ):
         if name is not None:
             raise UsageError(f"{table.root} has no columns, so --{option} {name} means nothing")
     label = None if table.classes is None else "folder"
@@ -227,9 +235,12 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
         labelled=labelled,
         header=options.header,
     )
-    taken = f"text = {text!r}" + (f", label = {label!r}" if label is not None else "")
+    if options.pair is not None:
+        columns.check(Path(name), table.columns, "pair", options.pair)
+    taken = f"text = {text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
+    taken += f", label = {label!r}" if label is not None else ""
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}"
-    return Source(path, text, label, options, table.only(text, label), detected)
+    return Source(path, text, label, options, table.only(text, options.pair, label), detected)
 
 
 def _encoding(options: ReadOptions) -> str:
@@ -260,35 +271,3 @@ def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
     text, problem = folders.whole(path, encoding)
     if text or problem:
         yield text, problem
-
-
-def _text_problem(text: object, name: str) -> str:
-    if text is None or text == "":
-        return f"{name} is empty"
-    if not isinstance(text, str):
-        return f"{name} holds {shown(text)} ({type(text).__name__}), not a string"
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as e:
-            half = f"U+{ord(text[e.start]):04X}"
-            return f"{name} holds half a surrogate pair ({half}), which is no character"
-    return ""
-
-
-def _label(value: object, column: str) -> tuple[str, str]:
-    """(label, problem) of a cell."""
-    name = f"the label (column {column!r})"
-    if isinstance(value, bool):
-        return ("true" if value else "false"), ""
-    if isinstance(value, int):
-        return str(value), ""
-    if isinstance(value, float | Decimal):
-        if not math.isfinite(value):
-            return "", f"{name} is {value}"
-        return str(int(value) if value == int(value) else float(value)), ""
-    problem = _text_problem(value, name)
-    text = "" if problem else str(value)
-    whole = _WHOLE.fullmatch(text)
-    text = whole[1] if whole else text
-    return ("0" if text == "-0" else text), problem

@@ -14,6 +14,7 @@ text. Every kind is a ``tokenizer.json`` that the ``tokenizers`` library reads b
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, Self, get_args
@@ -23,13 +24,19 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from subquad.data import alphabets, words
+from subquad.data import alphabets, sentencepiece, words
 from subquad.data.alphabets import PAD, SEPARATOR
 from subquad.data.ragged import Ragged
 from subquad.errors import SubquadError, UsageError
 
 Kind = Literal["words", "bpe", "unigram", "chars", "bytes"]
 KINDS: tuple[str, ...] = get_args(Kind)
+
+#: BERT's specials: the start of a row, the end of a segment, a token to be guessed.
+CLS, SEP, MASK = "[CLS]", "[SEP]", "[MASK]"
+
+#: Stands between two texts that belong together, as Unicode's unit separator is meant to.
+PAIR = "\x1f"
 
 #: Characters encoded at a time: the library's records of a batch take some 50 bytes for each.
 CHUNK = 1 << 21
@@ -38,11 +45,13 @@ CHUNK = 1 << 21
 class Tokenizer:
     """A trained tokenizer: ``encode`` many texts, ``decode`` one row, ``save`` and ``load``."""
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, frame: tuple[int, int] | None = None) -> None:
         inner.no_padding()
         inner.no_truncation()
         inner.encode_special_tokens = True
         self._inner = inner
+        self._frame = frame
+        self._spelled = self._never_from_text()
         self._fast = alphabets.of(inner) or words.Words.of(inner)
 
     @classmethod
@@ -77,6 +86,26 @@ class Tokenizer:
         found = self._inner.token_to_id(SEPARATOR)
         return None if found is None else int(found)
 
+    def special(self, *names: str) -> int | None:
+        """The id of the first of these tokens that there is."""
+        found = (self._inner.token_to_id(name) for name in names)
+        return next((int(i) for i in found if i is not None), None)
+
+    def specials(self) -> set[int]:
+        """The ids of all special tokens: text never encodes to them, but for the unknown one."""
+        added = self._inner.get_added_tokens_decoder()
+        return {int(i) for i, token in added.items() if token.special}
+
+    def with_specials(self, *names: str) -> Self:
+        """The same with these specials, those that it lacks at the end."""
+        inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
+        return type(self)(alphabets.with_specials(inner, *names), self._frame)
+
+    def framed(self, before: int, after: int) -> Self:
+        """The same, every text between these two ids, which count towards its length; the two texts
+        of a pair (``PAIR`` between them) each with the second id behind it."""
+        return type(self)(self._inner, (before, after))
+
     @property
     def unknown(self) -> int | None:
         """The id of what the vocabulary lacks, where there is one."""
@@ -91,7 +120,8 @@ class Tokenizer:
     @property
     def hash(self) -> str:
         """Equal for tokenizers that encode equally because they are the same."""
-        return hashlib.sha256(self._inner.to_str().encode()).hexdigest()
+        frame = "" if self._frame is None else repr(self._frame)
+        return hashlib.sha256((self._inner.to_str() + frame).encode()).hexdigest()
 
     def encode(self, texts: Sequence[str], length: int | None = None) -> list[list[int]]:
         """Token ids of each text, cut to ``length``."""
@@ -101,12 +131,40 @@ class Tokenizer:
         self, texts: Iterable[str], length: int | None = None
     ) -> Iterator[npt.NDArray[np.int32]]:
         """The same as arrays, one by one; memory stays small however many texts there are."""
+        if self._frame is None:
+            yield from self._bare(texts, length)
+            return
+        before, after = (np.array([i], dtype=np.int32) for i in self._frame)
+        sizes: deque[int] = deque()  # of the texts whose parts are on their way
+
+        def parts() -> Iterator[str]:
+            for text in texts:
+                both = text.split(PAIR, 1)
+                sizes.append(len(both))
+                yield from both
+
+        encoded = self._bare(parts(), length)
+        for first in encoded:
+            row = [first, *(next(encoded) for _ in range(sizes.popleft() - 1))]
+            row = row if length is None else _trimmed(row, max(length - 1 - len(row), 0))
+            yield np.concatenate([before, *(piece for part in row for piece in (part, after))])
+
+    def _bare(self, texts: Iterable[str], length: int | None) -> Iterator[npt.NDArray[np.int32]]:
         if self._fast is not None:
             yield from (self._fast.encode(text, length) for text in texts)
             return
         for chunk in _chunks(texts):
             for encoding in self._inner.encode_batch_fast(chunk, add_special_tokens=False):
-                yield np.array(encoding.ids[:length], dtype=np.int32)
+                row = np.array(encoding.ids[:length], dtype=np.int32)
+                if self._spelled is not None and self.unknown is not None:
+                    row[np.isin(row, self._spelled)] = self.unknown
+                yield row
+
+    def _never_from_text(self) -> npt.NDArray[np.int64] | None:
+        """The specials that a SentencePiece Unigram would find where a text spells them out."""
+        if not isinstance(self._inner.model, models.Unigram) or self.unknown is None:
+            return None
+        return np.array(sorted(self.specials() - {self.unknown}), dtype=np.int64)
 
     def ragged(self, texts: Iterable[str], length: int | None = None) -> Ragged:
         """The same, together in memory."""
@@ -121,11 +179,13 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """A ``tokenizer.json``, ours or another's.
+        """A ``tokenizer.json``, ours or another's, or a SentencePiece ``.model``.
 
         Raises:
             SubquadError: it is missing or not one.
         """
+        if path.suffix == ".model":
+            return cls(sentencepiece.load(path))
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except OSError as e:
@@ -133,6 +193,16 @@ class Tokenizer:
         except Exception as e:  # the library raises plain Exception
             raise SubquadError(f"{path} is not a tokenizer.json: {e}") from None
         return cls(inner)
+
+
+def _trimmed(parts: list[npt.NDArray[np.int32]], room: int) -> list[npt.NDArray[np.int32]]:
+    """The parts of a row cut to ``room`` tokens in all, the longest first."""
+    sizes = [len(part) for part in parts]
+    while sum(sizes) > room:
+        over, longest = sum(sizes) - room, max(range(len(sizes)), key=lambda i: (sizes[i], i))
+        rest = max((s for i, s in enumerate(sizes) if i != longest), default=0)
+        sizes[longest] -= min(over, max(1, sizes[longest] - rest))
+    return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -43,6 +43,8 @@ def unsupported(model: nn.Module) -> str | None:
     """Why the step engine cannot run ``model``; None if it can."""
     if not isinstance(model, CausalModel):
         return "it does not generate"
+    if model.embedding.projection is not None:
+        return "it knows no projection of embeddings (projection)"
     for block in model.blocks:
         assert isinstance(block, Block)
         if not isinstance(block.mixer, CausalLinearAttention):

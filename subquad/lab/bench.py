@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from subquad.lab import bench_tokens
 from subquad.lab.bench_result import BenchResult, Row, environment
 from subquad.lab.timing import Times, interleave, peak_memory
-from subquad.mixers import fnet, linear
+from subquad.mixers import fnet, linear, transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
 
@@ -130,7 +130,8 @@ def _step(name: str, t: int) -> Callable[[], object]:
     """A forward and backward of four blocks under bf16 autocast."""
     mixer, _, direction = name.partition(" ")
     shape = ModelConfig(mixers=(mixer,), layers=4, d=256, heads=8, ff=1024, dropout=0.0)
-    stack = nn.Sequential(*(Block(shape, mixer, causal=direction == "causal") for _ in range(4)))
+    causal = direction == "causal"
+    stack = nn.Sequential(*(Block(shape, mixer, causal=causal, length=t) for _ in range(4)))
     x = torch.randn(STEP_TOKENS // t, t, 256)
 
     def run() -> None:
@@ -158,7 +159,10 @@ def _fourier(config: BenchConfig) -> list[Row]:
     rows = []
     for b, t, d in config.fourier_shapes:
         x = torch.randn(b, t, d)
-        runs = {"whole": partial(fnet.whole_spectrum, x), "half": partial(fnet.half_spectrum, x)}
+        runs = {
+            "whole": partial(transforms.whole_spectrum, x),
+            "half": partial(transforms.half_spectrum, x),
+        }
         if t <= 512:
             runs["products"] = partial(fnet.definition, x)
         rows += _rows(f"fourier {b},{t},{d}", t, interleave(runs, config.seconds / 10), "whole")

@@ -114,7 +114,9 @@ def measure(
     on = torch.device("cpu")
     precision = resolve(precision, on)
     try:
-        layers: dict[str, nn.Module] = {n: Block(model, n, causal=causal) for n in mixers}
+        layers: dict[str, nn.Module] = {
+            n: Block(model, n, causal=causal, length=max(lengths, default=1)) for n in mixers
+        }
     except ValueError as error:
         raise UsageError(str(error)) from None
     points: list[Point] = []

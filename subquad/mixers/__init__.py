@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from subquad.mixers.base import CausalMixer, Mixer, State
+from subquad.mixers.dense import Dense, Random
 from subquad.mixers.fastformer import Fastformer
 from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.fnet import FNet
@@ -40,6 +41,8 @@ MIXERS: dict[str, Entry] = {
     "fnet": Entry(FNet, None, "O(t·d·log(t·d))", "Lee-Thorp et al. 2021"),
     "fastformer": Entry(Fastformer, CausalFastformer, "O(t·d)", "Wu et al. 2021"),
     "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
+    "dense": Entry(Dense, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Linear)"),
+    "random": Entry(Random, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Random)"),
 }
 
 

@@ -2,6 +2,16 @@
 
 from subquad.models.config import ModelConfig
 from subquad.models.model import CausalModel, Classifier, Encoder
+from subquad.models.pretraining import Pretraining, TokenClassifier, choices
 from subquad.models.state import ModelState
 
-__all__ = ["CausalModel", "Classifier", "Encoder", "ModelConfig", "ModelState"]
+__all__ = [
+    "CausalModel",
+    "Classifier",
+    "Encoder",
+    "ModelConfig",
+    "ModelState",
+    "Pretraining",
+    "TokenClassifier",
+    "choices",
+]

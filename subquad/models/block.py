@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from subquad.mixers import CausalMixer, Mixer, State
+from subquad.mixers.dense import lecun_normal
 from subquad.models.config import ModelConfig
 from subquad.shapes import Mask, Sequence
 
@@ -27,9 +28,9 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Post-norm: x ← LN(x + mix(x)); x ← LN(x + ff(x)). Pre-norm: x ← x + mix(LN(x)); and so on."""
 
-    def __init__(self, config: ModelConfig, mixer: str, *, causal: bool) -> None:
+    def __init__(self, config: ModelConfig, mixer: str, *, causal: bool, length: int) -> None:
         super().__init__()
-        self.mixer = config.build_mixer(mixer, causal=causal)
+        self.mixer = config.build_mixer(mixer, causal=causal, length=length)
         self.dense = nn.Linear(config.d, config.d) if config.mixer_dense else nn.Identity()
         self.ff = FeedForward(config)
         self.norm_mixer = nn.LayerNorm(config.d, config.norm_eps)
@@ -71,10 +72,11 @@ class Block(nn.Module):
         return out
 
 
-def blocks(config: ModelConfig, *, causal: bool) -> nn.ModuleList:
-    """All layers, bottom first; with ``share_mixers`` one mixer of each name for all of them."""
+def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
+    """All layers, bottom first, for rows of up to ``length`` tokens; with ``share_mixers`` one
+    mixer of each name for all of them."""
     names = config.layer_mixers()
-    made = [Block(config, name, causal=causal) for name in names]
+    made = [Block(config, name, causal=causal, length=length) for name in names]
     if config.share_mixers:
         first: dict[str, Mixer] = {}
         for name, block in zip(names, made, strict=True):
@@ -82,19 +84,34 @@ def blocks(config: ModelConfig, *, causal: bool) -> nn.ModuleList:
     return nn.ModuleList(made)
 
 
-def initialise(model: nn.Module) -> None:
+def initialise(model: nn.Module, how: str = "plain") -> None:
     """The one place where weights get their first values.
 
-    ===========================  =================================================
+    ===========================  ===================================================
     embeddings, linear weights   normal, σ = 0.02 (BERT, FNet and Fastformer alike)
     linear biases                zero
     layer norm                   one and zero
-    ===========================  =================================================
+    ===========================  ===================================================
+
+    ``how="fnet"`` differs where FNet's official code does:
+
+    ===========================  ===================================================
+    inner bias of feed-forward   normal, σ = 0.02
+    embedding's projection       LeCun's normal: variance 1/d, cut at two deviations
+    biases over the vocabulary   normal, σ = 0.02 (and over the order of sentences)
+    ===========================  ===================================================
     """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             nn.init.normal_(module.weight, std=0.02)
         if isinstance(module, nn.Linear) and module.bias is not None:
             nn.init.zeros_(module.bias)
+    if how == "fnet":
+        for name, parameter in model.named_parameters():
+            if name.endswith(("ff.inner.bias", "masked.bias", "order.bias")):
+                nn.init.normal_(parameter, std=0.02)
+            if name.endswith("embedding.projection.weight"):
+                with torch.no_grad():
+                    parameter.copy_(lecun_normal(len(parameter)))
     for parameter in model.parameters():
         assert torch.isfinite(parameter).all()

@@ -1,6 +1,7 @@
 """The shape of a model: every choice that is not the data's, with its default in the field."""
 
 from dataclasses import dataclass, field
+from inspect import Parameter
 from typing import Any, Literal
 
 import torch
@@ -16,6 +17,8 @@ class ModelConfig:
     """Mixer of each layer, bottom first; a single name serves all layers."""
     mixer_options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of a mixer beside ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
+    hybrid: str | None = None
+    """Softmax attention in N of the layers: top:N, bottom:N, middle:N or mixed:N."""
     layers: int = 2
     """Blocks, each a mixer and a feed-forward network."""
     d: int = 256
@@ -36,9 +39,18 @@ class ModelConfig:
     """Form of GELU in the feed-forward layers; FNet's code has tanh, Fastformer's exact."""
     positions: Literal["learned", "sinusoidal", "none"] = "learned"
     """How a token's place is known; only learned ones limit the length."""
-    pooling: Literal["mean", "cls", "attention"] = "mean"
-    """How a classifier sums up a row: the mean over real tokens, a leading token of its own, or a
-    learned weighting of the tokens (as Fastformer's released encoder does)."""
+    pooling: Literal["mean", "cls", "attention", "pooler"] = "mean"
+    """How a classifier sums up a row: the mean over real tokens, a leading token of its own, a
+    learned weighting of the tokens (as Fastformer's released encoder does), or BERT's pooler over
+    the row's first token."""
+    types: int = 0
+    """Kinds of segments with an embedding of their own (BERT's token types); 0 = none."""
+    projection: bool = False
+    """A linear layer after the embedding's norm, as FNet has it."""
+    initialisation: Literal["plain", "fnet"] = "plain"
+    """First values of the weights: plain, or those of FNet's official code."""
+    pad: int = 0
+    """Token id that fills rows up; only mixers that let padding take part ever see its vector."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
     token_dropout: float = 0.0
@@ -50,11 +62,18 @@ class ModelConfig:
     for each level."""
 
     def layer_mixers(self) -> tuple[str, ...]:
-        """One mixer name per layer.
+        """One mixer name per layer, bottom first.
 
         Raises:
-            ValueError: the list is neither one name nor one per layer.
+            ValueError: the list is neither one name nor one per layer; a hybrid that cannot be.
         """
+        if self.hybrid is not None:
+            if len(self.mixers) != 1:
+                raise ValueError(f"hybrid={self.hybrid!r} takes one mixer, not {self.mixers}")
+            attention = attention_layers(self.hybrid, self.layers)
+            return tuple(
+                "softmax" if i in attention else self.mixers[0] for i in range(self.layers)
+            )
         if len(self.mixers) == 1:
             return self.mixers * self.layers
         if len(self.mixers) != self.layers:
@@ -64,11 +83,14 @@ class ModelConfig:
             )
         return self.mixers
 
-    def build_mixer(self, name: str, *, causal: bool) -> Mixer:
-        """The mixer ``name`` with this model's width, heads and options."""
+    def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
+        """The mixer ``name`` with this model's width and options; those without a default are the
+        model's: its heads, its longest row."""
         chosen = dict(self.mixer_options.get(name, {}))
-        if "heads" in options(name, causal=causal):
-            chosen.setdefault("heads", self.heads)
+        known = options(name, causal=causal)
+        for option, value in (("heads", self.heads), ("length", length)):
+            if option in known and known[option] is Parameter.empty:
+                chosen.setdefault(option, value)
         return build(name, self.d, causal=causal, **chosen)
 
     def check(self, *, causal: bool) -> None:
@@ -89,6 +111,9 @@ class ModelConfig:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
+        for name in ("types", "pad"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
         for name in ("dropout", "token_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
@@ -106,16 +131,38 @@ class ModelConfig:
         for name in dict.fromkeys(used):
             try:
                 with torch.device("meta"):  # nothing is allocated
-                    self.build_mixer(name, causal=causal)
+                    self.build_mixer(name, causal=causal, length=1)  # any: the data decides
             except TypeError as error:
                 raise ValueError(f"mixer {name!r}: {error}") from None
 
 
-_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout")
+def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
+    """Which of the ``layers`` (0 = bottom) hold attention: exactly N of them. ``mixed`` spreads
+    them from the bottom; where N divides the layers it is the official code's ``i % (L/N) == 0``,
+    which gives more than N elsewhere.
+
+    Raises:
+        ValueError: not LAYOUT:N, or more than there are layers.
+    """
+    layout, _, number = hybrid.partition(":")
+    n = int(number) if number.isdecimal() else -1
+    if layout not in ("top", "bottom", "middle", "mixed") or not 0 <= n <= layers:
+        raise ValueError(
+            f"hybrid={hybrid!r} is not top:N, bottom:N, middle:N or mixed:N with N up to "
+            f"layers={layers}"
+        )
+    if layout == "mixed":
+        return frozenset(i * layers // n for i in range(n))
+    first = {"bottom": 0, "middle": (layers - n + 1) // 2, "top": layers - n}[layout]
+    return frozenset(range(first, first + n))
+
+
+_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout", "types", "pad")
 _CAUSAL_ONLY = ("tied", "mixture")
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none"),
-    "pooling": ("mean", "cls", "attention"),
+    "pooling": ("mean", "cls", "attention", "pooler"),
     "gelu": ("tanh", "exact"),
+    "initialisation": ("plain", "fnet"),
 }

@@ -29,7 +29,8 @@ def sinusoids(positions: Positions, d: int) -> Sequence:
 
 
 class Embedding(nn.Module):
-    """Token plus position, then dropout (post-norm models: layer norm in between).
+    """Token plus position plus type, then dropout (post-norm models: layer norm in between, and
+    FNet's linear projection after it).
 
     Args: ``config``; ``vocabulary`` rows of the token table; ``length`` the longest row that
     learned positions are made for.
@@ -41,23 +42,36 @@ class Embedding(nn.Module):
         self.length = length
         self.tokens = nn.Embedding(vocabulary, config.d)
         self.positions = nn.Embedding(length, config.d) if self.kind == "learned" else None
+        self.types = nn.Embedding(config.types, config.d) if config.types else None
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if config.norm == "post" else None
+        self.projection = nn.Linear(config.d, config.d) if config.projection else None
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, tokens: Tokens, positions: Positions) -> Sequence:
-        """Vectors ``[b, t, d]`` of ``tokens`` at ``positions`` (both ``[b, t]``).
+    def forward(
+        self, tokens: Tokens, positions: Positions, types: Tokens | None = None
+    ) -> Sequence:
+        """Vectors ``[b, t, d]`` of ``tokens`` at ``positions`` (both ``[b, t]``); without
+        ``types`` all are of type 0.
 
         Raises:
-            ValueError: a position beyond the learned ones; both numbers are named.
+            ValueError: a position beyond the learned ones; both numbers are named. Types are
+                given to a model that has none.
         """
+        if types is not None and self.types is None:
+            raise ValueError("this model has no token types (types=0), but types were given")
         x = self.tokens(tokens)
         if self.positions is not None:
             self._check(positions)
             x = x + self.positions(positions)
         elif self.kind == "sinusoidal":
             x = x + sinusoids(positions, x.shape[-1]).to(x.dtype)
+        if self.types is not None:
+            x = x + (self.types.weight[0] if types is None else self.types(types))
         if self.norm is not None:
             x = self.norm(x)
+        if self.projection is not None:
+            # Back from autocast's half precision, which would drown the residual stream.
+            x = self.projection(x).to(x.dtype)
         out: Sequence = self.dropout(x)
         return out
 

@@ -12,9 +12,6 @@ from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
 
-#: Token id that fills rows up. Only mixers that let padding take part ever see its vector.
-PAD = 0
-
 
 class Encoder(nn.Module):
     """Embeddings and bidirectional blocks: a vector per token.
@@ -26,7 +23,8 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=vocabulary, length=length)
-        self.blocks = blocks(config, causal=False)
+        self.blocks = blocks(config, causal=False, length=length)
+        self.pad = config.pad
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
 
@@ -38,7 +36,11 @@ class Encoder(nn.Module):
             )
 
     def forward(
-        self, tokens: Tokens, mask: Mask | None = None, seen: Mask | None = None
+        self,
+        tokens: Tokens,
+        mask: Mask | None = None,
+        seen: Mask | None = None,
+        types: Tokens | None = None,
     ) -> Sequence:
         """Vectors ``[b, t, d]``. Tokens that are not ``seen`` are hidden like padding, but keep
         their place: positions count them."""
@@ -48,24 +50,45 @@ class Encoder(nn.Module):
             real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
             mask = nn.functional.pad(real, fill)
             seen = None if seen is None else nn.functional.pad(seen, fill)
+            types = None if types is None else nn.functional.pad(types, fill)
             tokens = nn.functional.pad(tokens, fill)
         positions = real_positions(tokens, mask)
+        if self.fixed_length is not None and mask is not None:
+            # Padding that takes part stands where it stands, as in the papers' code.
+            places = real_positions(tokens, None).clamp(max=self.embedding.length - 1)
+            positions = torch.where(mask, positions, places)
         if seen is not None:
             mask = seen if mask is None else mask & seen
         if self.fixed_length is not None and mask is not None:
-            tokens = tokens.masked_fill(~mask, PAD)
-        x = self.embedding(tokens, positions)
+            tokens = tokens.masked_fill(~mask, self.pad)
+            types = None if types is None else types.masked_fill(~mask, 0)
+        x = self.embedding(tokens, positions, types)
         for block in self.blocks:
             x = block(x, mask)
         out: Sequence = self.norm(x[:, :t])
         return out
 
 
+class Pooler(nn.Module):
+    """BERT's summary of a row: tanh of a linear layer over its first real token."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d, d)
+
+    def forward(self, x: Sequence, mask: Mask | None = None) -> Pooled:
+        if mask is None:
+            return torch.tanh(self.dense(x[:, 0]))
+        first = mask.int().argmax(1)
+        return torch.tanh(self.dense(x[torch.arange(len(x), device=x.device), first]))
+
+
 class Classifier(nn.Module):
-    """A row of tokens → one of ``classes``.
+    """A row of tokens → one of ``classes`` (one class: a number, for regression or for a choice).
 
     ``pooling="cls"`` puts a token of its own (id ``vocabulary``) before every row and reads there;
-    ``"mean"`` averages over the real tokens; ``"attention"`` weighs them.
+    ``"mean"`` averages over the real tokens; ``"attention"`` weighs them; ``"pooler"`` reads the
+    row's first token, as BERT.
     """
 
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
@@ -73,11 +96,12 @@ class Classifier(nn.Module):
         self.cls = vocabulary if config.pooling == "cls" else None
         extra = 0 if self.cls is None else 1
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
-        self.pooler = AttentionPooling(config.d) if config.pooling == "attention" else None
+        poolers = {"attention": AttentionPooling, "pooler": Pooler}
+        self.pooler = poolers[config.pooling](config.d) if config.pooling in poolers else None
         self.token_dropout = config.token_dropout
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
-        initialise(self)
+        initialise(self, config.initialisation)
 
     def pool(self, x: Sequence, mask: Mask | None) -> Pooled:
         """One vector per row; zeros for a row without real tokens."""
@@ -91,7 +115,9 @@ class Classifier(nn.Module):
         count = mask.sum(1, keepdim=True).clamp(min=1)
         return zero_padding(x, mask).sum(1) / count
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b c"]:
+    def forward(
+        self, tokens: Tokens, mask: Mask | None = None, types: Tokens | None = None
+    ) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]``."""
         seen = None
         if self.training and self.token_dropout:
@@ -101,7 +127,8 @@ class Classifier(nn.Module):
             mask, seen = (
                 m if m is None else nn.functional.pad(m, (1, 0), value=True) for m in (mask, seen)
             )
-        x = self.encoder(tokens, mask, seen)
+            types = None if types is None else nn.functional.pad(types, (1, 0))
+        x = self.encoder(tokens, mask, seen, types)
         if seen is not None:
             mask = seen if mask is None else mask & seen
         out: Tensor = self.head(self.dropout(self.pool(x, mask)))
@@ -118,12 +145,12 @@ class CausalModel(nn.Module):
     def __init__(self, config: ModelConfig, *, inputs: int, outputs: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=inputs, length=length)
-        self.blocks = blocks(config, causal=True)
+        self.blocks = blocks(config, causal=True, length=length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
         self.outputs = outputs
         self.head = None if config.tied else nn.Linear(config.d, outputs)
-        initialise(self)
+        initialise(self, config.initialisation)
 
     def scan(
         self, tokens: Tokens, state: ModelState | None = None, mask: Mask | None = None

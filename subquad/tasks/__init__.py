@@ -5,7 +5,9 @@ from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.classify import Classify
 from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.language import Language
+from subquad.tasks.masked import MaskedText
 from subquad.tasks.pixels import Pixels
+from subquad.tasks.regress import Regress
 
 __all__ = [
     "TASKS",
@@ -19,7 +21,9 @@ __all__ = [
     "task_class",
 ]
 
-TASKS: dict[str, type[Task]] = {cls.name: cls for cls in (Classify, Language, Pixels)}
+TASKS: dict[str, type[Task]] = {
+    cls.name: cls for cls in (Classify, Language, MaskedText, Pixels, Regress)
+}
 
 
 def task_class(name: str) -> type[Task]:
@@ -48,7 +52,25 @@ def check(config: Config) -> None:
         raise UsageError(str(error)) from None
     if config.model.mixture and task is not Pixels:
         raise UsageError(f"--mixture is for pixels; the task {config.task} predicts tokens")
-    for name in ("class_weights", "label_smoothing"):
-        if getattr(config.training, name) and task is not Classify:
-            flag = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{flag} means nothing to the task {config.task}")
+    usual = TrainConfig()
+    for only, names in _ONLY.items():
+        for name in names:
+            if getattr(config.training, name) != getattr(usual, name) and task is not only:
+                flag = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{flag} means nothing to the task {config.task}")
+    pairs = issubclass(task, Classify) and config.model.pooling == "pooler"
+    if config.data.pair is not None and not pairs:
+        raise UsageError("--pair is for the tasks classify and regress with --pooling pooler")
+    if task is MaskedText:
+        for name, right in (("pooling", "pooler"), ("token_dropout", 0.0)):
+            if (found := getattr(config.model, name)) != right:
+                raise UsageError(
+                    f"{name}={found!r} means nothing to the task masked: it is {right}"
+                )
+
+
+#: Settings of training that only one task understands.
+_ONLY: dict[type[Task], tuple[str, ...]] = {
+    Classify: ("class_weights", "label_smoothing"),
+    MaskedText: ("mask_rate", "pairs"),
+}

@@ -99,6 +99,7 @@ class Task(ABC):
         """One result per input, in order.
 
         Raises:
-            UsageError: the task generates instead.
+            UsageError: the task does something else.
         """
-        raise UsageError(f"a {self.name} run generates; only classify runs predict")
+        does = "generates" if self.causal else "is there to be tuned (train --from)"
+        raise UsageError(f"a {self.name} run {does}; only classify and regress runs predict")

@@ -14,10 +14,11 @@ from torch import nn
 from subquad.data import digits
 from subquad.data.batches import Batch, Examples, collate
 from subquad.data.labels import Labels
+from subquad.data.masking import Specials
 from subquad.data.source import Source, open_source
 from subquad.data.splits import count_duplicates, split
 from subquad.data.store import tokenised
-from subquad.data.tokenizers import Tokenizer
+from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
@@ -52,6 +53,11 @@ class Classify(Task):
         self.config = config
         self.labels = labels
         self.tokenizer = tokenizer
+        self.separator: int | None = None
+        if tokenizer is not None and config.model.pooling == "pooler":
+            self.tokenizer, specials = _framed(tokenizer)
+            self.separator = specials.sep
+            self.config = replace(config, model=replace(config.model, pad=specials.pad))
         self.weights: torch.Tensor | None = None
 
     @classmethod
@@ -75,7 +81,8 @@ class Classify(Task):
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
         task = cls(config, labels, tokenizer)
-        stored = tokenised(source, tokenizer, store, length=data.length, labels=labels)
+        assert task.tokenizer is not None
+        stored = tokenised(source, task.tokenizer, store, length=data.length, labels=labels)
         training, held_out = stored.examples.view(train), stored.examples.view(held)
         task.notes = [
             *notes(source, stored.examples, data.length),
@@ -147,9 +154,18 @@ class Classify(Task):
             classes=len(self.labels),
         )
 
+    def _logits(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        """The second text of a pair, what stands behind the first [SEP], is of type 1."""
+        types = None
+        if self.config.model.types > 1 and self.separator is not None:
+            ends = (batch.tokens == self.separator) & batch.mask
+            types = ((ends.cumsum(1) - ends.long()) > 0).long()
+        logits: torch.Tensor = model(batch.tokens, batch.mask, types)
+        return logits
+
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         assert batch.labels is not None
-        logits = model(batch.tokens, batch.mask)
+        logits = self._logits(model, batch)
         weights = None if self.weights is None else self.weights.to(logits.device)
         total = nn.functional.cross_entropy(
             logits.float(),
@@ -167,19 +183,22 @@ class Classify(Task):
         total = 0.0
         for batch in batches:
             assert batch.labels is not None
-            logits = model(batch.tokens, batch.mask).float()
+            logits = self._logits(model, batch).float()
             total += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
             guess = logits.argmax(-1).cpu().numpy()
             table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
         return classification(table, self.labels) | {"loss": total / len(examples)}
 
+    def _batch(self, model: nn.Module, inputs: Sequence[str]) -> Batch:
+        assert self.tokenizer is not None
+        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
+        batch = collate(Examples(tokens), np.arange(len(inputs)))
+        return batch.to(next(model.parameters()).device)
+
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         if self.tokenizer is None:
             raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
-        tokens = self.tokenizer.ragged(inputs, self.config.data.length)
-        batch = collate(Examples(tokens), np.arange(len(inputs)))
-        batch = batch.to(next(model.parameters()).device)
-        chances = model(batch.tokens, batch.mask).float().softmax(-1)
+        chances = self._logits(model, self._batch(model, inputs)).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],
@@ -187,6 +206,13 @@ class Classify(Task):
             }
             for row in chances
         ]
+
+
+def _framed(tokenizer: Tokenizer) -> tuple[Tokenizer, Specials]:
+    """Each text between [CLS] and [SEP], as the pooler is used to; and the specials."""
+    complete = tokenizer.with_specials(CLS, SEP, MASK)
+    specials = Specials.of(complete)
+    return complete.framed(specials.cls, specials.sep), specials
 
 
 def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:

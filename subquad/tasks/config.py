@@ -25,6 +25,8 @@ class DataConfig:
     """Column of the text; None = detect."""
     label: str | None = None
     """Column of the label; None = detect."""
+    pair: str | None = None
+    """Column of a second text: pairs are classified (--pooling pooler)."""
     format: str | None = None
     """csv, tsv, jsonl, parquet, text (a text per file) or lines; None = by the file's name."""
     encoding: str = "utf-8"
@@ -36,7 +38,8 @@ class DataConfig:
     quotes: bool | None = None
     """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
     tokenizer: str = "words"
-    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json."""
+    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json or of SentencePiece's
+    .model."""
     vocabulary: int = 30_000
     """Most tokens that a tokenizer may learn."""
     length: int = 256
@@ -54,6 +57,7 @@ class DataConfig:
         return ReadOptions(
             text=self.text,
             label=self.label,
+            pair=self.pair,
             format=self.format,
             encoding=self.encoding,
             on_bad_row=self.on_bad_row,
@@ -66,6 +70,8 @@ class DataConfig:
 class TrainConfig:
     """How weights are found. Exactly one of ``steps``, ``epochs`` and ``minutes`` is the budget."""
 
+    start: str | None = None
+    """Run, or folder of transformers' FNet, whose body (all but the head) this one starts from."""
     steps: int | None = None
     """Budget: updates of the weights."""
     epochs: float | None = None
@@ -99,6 +105,11 @@ class TrainConfig:
     """Classification: every class counts the same in the loss, however rare."""
     label_smoothing: float = 0.0
     """Classification: part of the target spread over all classes."""
+    mask_rate: float = 0.15
+    """Masked: part of a row's tokens to be guessed."""
+    pairs: Literal["order", "next", "none"] = "order"
+    """Masked: guess whether two segments were swapped, whether the second is another document's, or
+    have one segment."""
     patience: int | None = None
     """Stop after so many evaluations without improvement; None = use the whole budget."""
     save_every: int | None = None
@@ -121,6 +132,7 @@ class TrainConfig:
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
+        _share(self, "mask_rate")
         if self.seed >= 2**63:
             raise ValueError(f"seed={self.seed} must be below 2^63")
 
@@ -129,6 +141,7 @@ _CHOICES = {
     "precision": get_args(Precision),
     "optimizer": ("adamw", "radam"),
     "schedule": ("linear", "constant", "drop"),
+    "pairs": ("order", "next", "none"),
 }
 
 

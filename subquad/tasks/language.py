@@ -1,6 +1,5 @@
 """Causal text: the next byte or token, given all before it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,14 @@ from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
-from subquad.tasks.texts import TOKENIZER, notes, open_training, tokenizer_for
+from subquad.tasks.texts import (
+    TOKENIZER,
+    before,
+    notes,
+    open_training,
+    tokenizer_for,
+    tokens_before,
+)
 
 
 class Language(CausalTask):
@@ -50,15 +56,15 @@ class Language(CausalTask):
         cut = round(characters * (1 - data.validation))
         if cut < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
-        tokenizer = tokenizer_for(data, _before(source, cut))
+        tokenizer = tokenizer_for(data, before(source, cut))
         task = cls(config, tokenizer)
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
-        here = min(_tokens(source, tokenizer, cut), len(stream) - 1)
+        here = min(tokens_before(source, tokenizer, cut, starts=True), len(stream) - 1)
         if here < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {here} tokens")
         task.notes = notes(source, stored.examples, None)
-        size = _bytes(source) - sum(len(text.encode()) for text in _before(source, cut))
+        size = _bytes(source) - sum(len(text.encode()) for text in before(source, cut))
         # The held-out part begins with the last training token, which is read, not predicted.
         held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
         if size and held_out.bytes is None:
@@ -94,27 +100,6 @@ class Language(CausalTask):
         return (
             measured if not examples.bytes else {"bits_per_byte": bits / examples.bytes} | measured
         )
-
-
-def _before(source: Source, cut: int) -> Iterator[str]:
-    """The texts of a source up to a character."""
-    for record in source.pieces():
-        if cut <= 0:
-            return
-        yield record.text[:cut]
-        cut -= len(record.text)
-
-
-def _tokens(source: Source, tokenizer: Tokenizer, cut: int) -> int:
-    """Tokens of the stream before a character, start tokens included."""
-    starts, seen, begins = 0, 0, True
-    for record in source.pieces():
-        if seen >= cut:
-            break
-        starts += begins
-        begins = not record.more
-        seen += len(record.text)
-    return starts + sum(len(row) for row in tokenizer.rows(_before(source, cut)))
 
 
 def _bytes(source: Source) -> int:

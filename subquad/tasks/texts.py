@@ -30,7 +30,7 @@ def open_training(data: DataConfig, *, labelled: bool) -> Source:
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
     """Learned from the training texts, or loaded if ``data.tokenizer`` is a file."""
-    if data.tokenizer.endswith(".json"):
+    if data.tokenizer.endswith((".json", ".model")):
         return Tokenizer.load(Path(data.tokenizer))
     return Tokenizer.train(data.tokenizer, training_texts, data.vocabulary)
 
@@ -39,6 +39,27 @@ def chosen_texts(source: Source, chosen: Iterable[int]) -> Iterator[str]:
     """The texts of these records, counted from 0, in the order of the file."""
     wanted = set(map(int, chosen))
     return (record.text for i, record in enumerate(source.records()) if i in wanted)
+
+
+def before(source: Source, cut: int) -> Iterator[str]:
+    """The texts of a source up to a character."""
+    for record in source.pieces():
+        if cut <= 0:
+            return
+        yield record.text[:cut]
+        cut -= len(record.text)
+
+
+def tokens_before(source: Source, tokenizer: Tokenizer, cut: int, *, starts: bool) -> int:
+    """Tokens before a character, with ``starts`` one more for the start of every text."""
+    begun, seen, begins = 0, 0, True
+    for record in source.pieces():
+        if seen >= cut:
+            break
+        begun += begins
+        begins = not record.more
+        seen += len(record.text)
+    return starts * begun + sum(len(row) for row in tokenizer.rows(before(source, cut)))
 
 
 def notes(source: Source, examples: Examples, length: int | None) -> list[str]:

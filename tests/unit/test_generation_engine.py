@@ -205,7 +205,11 @@ def test_what_it_cannot_do_is_refused():
     )
     with pytest.raises(UsageError, match="not CausalSoftmaxAttention"):
         pack(other)
-    for changes, why in (({"mixer_dense": True}, "mixer_dense"), ({"gelu": "exact"}, "tanh form")):
+    for changes, why in (
+        ({"mixer_dense": True}, "mixer_dense"),
+        ({"gelu": "exact"}, "tanh form"),
+        ({"projection": True}, "projection"),
+    ):
         with pytest.raises(UsageError, match=why):
             pack(model(**changes))
     assert pack(model(share_mixers=True)).block.any()

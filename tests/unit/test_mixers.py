@@ -235,7 +235,9 @@ def test_b19_the_same_twice_and_in_a_copy(case: Case) -> None:
 
 
 @pytest.mark.parametrize("t", [8191, 4099])
-@pytest.mark.parametrize("case", [c for c in CASES if c.name != "softmax"], ids=str)
+@pytest.mark.parametrize(
+    "case", [c for c in CASES if c.name != "softmax" and "length" not in c.options], ids=str
+)
 def test_b21_any_length(case: Case, t: int) -> None:
     mixer = dataclasses.replace(case, dtype=F32)()
     assert mixer(rows(1, t, F32)).isfinite().all()

@@ -27,7 +27,7 @@ def test_positions_count_real_tokens():
     assert real_positions(mask.long(), mask).tolist() == [[0, 0, 1, 1, 2], [0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("pooling", ["mean", "cls", "attention"])
+@pytest.mark.parametrize("pooling", ["mean", "cls", "attention", "pooler"])
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("mixer", names(causal=False))
 def test_padding_and_batch_mates_change_nothing(mixer, norm, pooling):
@@ -201,3 +201,63 @@ def test_what_means_nothing_to_a_causal_model_is_refused():
         replace(TINY, pooling="cls").check(causal=True)
     with pytest.raises(ValueError, match="mixer 'fnet' has no causal form"):
         replace(TINY, mixers=("fnet",)).check(causal=True)
+
+
+@pytest.mark.parametrize(
+    ("hybrid", "layers", "attention"),
+    [
+        ("top:2", 12, [10, 11]),
+        ("bottom:2", 12, [0, 1]),
+        ("middle:2", 12, [5, 6]),
+        ("middle:3", 12, [5, 6, 7]),
+        ("mixed:3", 12, [0, 4, 8]),
+        ("mixed:5", 12, [0, 2, 4, 7, 9]),  # the official code gives six
+        ("mixed:0", 4, []),
+        ("top:4", 4, [0, 1, 2, 3]),
+    ],
+)
+def test_hybrids_have_exactly_the_attention_layers_asked_for(hybrid, layers, attention):
+    config = replace(TINY, mixers=("fnet",), hybrid=hybrid, layers=layers)
+    names = config.layer_mixers()
+    assert [i for i, name in enumerate(names) if name == "softmax"] == attention
+    assert set(names) <= {"softmax", "fnet"}
+    assert len(names) == layers
+    Classifier(config, vocabulary=11, length=20, classes=3)
+
+
+@pytest.mark.parametrize("hybrid", ["top", "top:", "top:13", "top:-1", "sides:2", "top:x", "2"])
+def test_a_hybrid_that_cannot_be_is_refused(hybrid):
+    with pytest.raises(ValueError, match=r"is not top:N.*layers=12"):
+        replace(TINY, mixers=("fnet",), hybrid=hybrid, layers=12).check(causal=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_fnets_residual_stream_is_fp32_under_autocast(dtype):
+    """FNet's output is some √(t·d) times its input: added in half precision, the input is lost."""
+    model = classifier(mixers=("fnet",), projection=True, types=4, norm_eps=1e-12)
+    seen = []
+    for name, module in model.named_modules():
+        if "norm" in name or name.endswith("mixer"):
+            module.register_forward_hook(lambda _, given, out: seen.extend([given[0], out]))
+    with torch.autocast("cpu", dtype):
+        model(torch.randint(0, 11, (2, 7)))
+    assert len(seen) >= 2 * (1 + 2 * 3)
+    assert {tensor.dtype for tensor in seen} == {torch.float32}
+
+
+def test_official_initialisation():
+    model = classifier(mixers=("fnet",), d=64, ff=400, projection=True, initialisation="fnet")
+    weights = model.state_dict()
+    assert 0.015 < weights["encoder.blocks.0.ff.inner.bias"].std() < 0.025
+    assert weights["encoder.blocks.0.ff.outer.bias"].abs().max() == 0
+    assert 0.11 < weights["encoder.embedding.projection.weight"].std() < 0.14, "1/√64"
+    assert classifier(d=64).state_dict()["encoder.blocks.0.ff.inner.bias"].abs().max() == 0
+
+
+def test_types_are_added_and_refused_where_there_are_none():
+    tokens, types = torch.randint(0, 11, (2, 7)), torch.ones(2, 7).long()
+    model = classifier(types=2, pooling="pooler")
+    assert not torch.equal(model(tokens), model(tokens, types=types))
+    assert torch.equal(model(tokens), model(tokens, types=types * 0))
+    with pytest.raises(ValueError, match="types=0"):
+        classifier()(tokens, types=types)

@@ -73,6 +73,25 @@ RECIPES: dict[str, Entry] = {
         "the questions that Wu et al. 2021 left open",
         "a training file with labels, and perhaps a test file",
     ),
+    "fnet-ladder": Entry(
+        f"{_HERE}.fnet_ladder:recipe",
+        "Pretrain six encoders that differ in their mixing alone.",
+        "Lee-Thorp et al. 2021, table 1",
+        "nothing (Python's own documentation) or a corpus",
+    ),
+    "fnet-glue": Entry(
+        f"{_HERE}.fnet_glue:recipe",
+        "Tune a pretrained FNet to a GLUE task, beside the same from scratch.",
+        "Lee-Thorp et al. 2021, table 1",
+        "the task's training file and its dev file, named as GLUE names it; then a corpus to "
+        "pretrain on, or a pretrained run",
+    ),
+    "fnet-speed": Entry(
+        f"{_HERE}.fnet_speed:recipe",
+        "FNet-Base here against transformers' as shipped: training and inference.",
+        "Lee-Thorp et al. 2021; transformers",
+        "nothing",
+    ),
 }
 
 

@@ -29,6 +29,10 @@ class Job:
     """Runs of each variant; None = the recipe's own number."""
     watch: Watch = _ignore
 
+    def part(self, done: int, of: int) -> Watch:
+        """The watch of one piece of work, of which ``done`` are done and there are ``of``."""
+        return lambda line, spent: self.watch(line, (done + spent) / of)
+
 
 @dataclass(frozen=True)
 class Outcome:

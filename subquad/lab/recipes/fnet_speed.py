@@ -1,0 +1,180 @@
+"""FNet here against FNet in ``transformers``, as shipped: the same weights, on this machine.
+
+Training is a whole pretraining step (both heads, AdamW) and inference the two heads' logits, at
+the paper's Base size. All candidates take turns in one process; figures are ratios of one round.
+``transformers`` must be installed beside subquad.
+"""
+
+import copy
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from subquad.errors import SubquadError
+from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.timing import Times, interleave
+from subquad.models import Pretraining, huggingface
+from subquad.models.precision import autocast, resolve
+
+#: Times as fast as ``transformers``, at least: with the machine's own precision, and in fp32.
+LEAST = {"ours": 2.5, "ours, fp32": 1.0}
+#: Part of the tokens that are guessed.
+RATE = 0.15
+SIZE = {"hidden_size": 768, "num_hidden_layers": 12, "intermediate_size": 3072}
+SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128}
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def recipe(job: Job, *, shape: dict[str, int] = SIZE, length: int = 512, rows: int = 2) -> Outcome:
+    if job.data:
+        raise SubquadError("fnet-speed takes no data")
+    theirs = _theirs(shape, length)
+    with tempfile.TemporaryDirectory(prefix="subquad-") as folder:
+        theirs.save_pretrained(folder)
+        ours = huggingface.load(folder).model
+    assert isinstance(ours, Pretraining)
+    vocabulary = theirs.config.vocab_size
+    seconds = 300.0 if job.full else 60.0
+    tables, results, lead = [], {}, []
+    for i, (kind, build) in enumerate((("training", _training), ("inference", _inference))):
+        job.watch({"run": kind}, i / 2)
+        times = interleave(build(ours, theirs, _batch(rows, length, vocabulary)), seconds)
+        tables.append(_table(kind, times, rows * length))
+        results[kind] = _numbers(times, rows * length)
+        lead += [_said(kind, name, times) for name in LEAST]
+    return Outcome(
+        headline=" ".join(lead),
+        lead=[],
+        tables=tables,
+        results=results,
+        distance=[
+            f"Batches of {rows} rows of {length} tokens, {torch.get_num_threads()} threads; layers "
+            f"{shape['num_hidden_layers']} of width {shape['hidden_size']}.",
+            "Theirs computes the vocabulary's logits at every token, ours at the "
+            f"{RATE:.0%} that are guessed: for that alone `ours, all logits` stands in the table.",
+            "Both train with torch's fused AdamW, with dropout as FNet has it.",
+            f"ours: {resolve('auto', torch.device('cpu'))}, which is the default here.",
+        ],
+        settings={**shape, "length": length, "rows": rows, "seconds": seconds},
+    )
+
+
+def _theirs(shape: dict[str, int], length: int) -> Any:
+    try:
+        from transformers import FNetConfig, FNetForPreTraining
+        from transformers.utils import logging
+    except ImportError:
+        raise SubquadError(
+            "fnet-speed compares with transformers: pip install transformers"
+        ) from None
+    logging.disable_progress_bar()  # saving has one
+    torch.manual_seed(0)
+    return FNetForPreTraining(FNetConfig(**shape, max_position_embeddings=length))
+
+
+def _batch(rows: int, length: int, vocabulary: int) -> Batch:
+    """Tokens, labels everywhere (-100 = not guessed), places of the guesses, order."""
+    tokens = torch.randint(7, vocabulary, (rows, length))
+    guessed = torch.rand(rows, length) < RATE
+    labels = tokens.masked_fill(~guessed, -100)
+    return tokens, labels, guessed.flatten().nonzero().squeeze(1), torch.randint(0, 2, (rows,))
+
+
+Forward = Callable[[bool], Tensor]
+
+
+def _ours(model: Pretraining, batch: Batch, *, every: bool) -> Tensor:
+    """The loss of a batch, with the logits of all tokens or of those guessed."""
+    tokens, labels, places, order = batch
+    x, pooled = model(tokens)
+    flat = x.flatten(0, 1)
+    logits = model.masked_logits(flat if every else flat[places]).float()
+    targets = labels.flatten() if every else labels.flatten()[places]
+    masked = nn.functional.cross_entropy(logits, targets)
+    return masked + nn.functional.cross_entropy(model.order_logits(pooled).float(), order)
+
+
+def _training(ours: Pretraining, theirs: Any, batch: Batch) -> dict[str, Callable[[], object]]:
+    def step(
+        model: nn.Module, precision: Any, loss: Callable[[Any], Tensor]
+    ) -> Callable[[], object]:
+        model = copy.deepcopy(model).train()
+        optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+        def run() -> None:
+            with autocast(precision, torch.device("cpu")):
+                total = loss(model)
+            total.backward()
+            optimiser.step()
+            optimiser.zero_grad()
+
+        return run
+
+    tokens, labels, _, order = batch
+    given = {"input_ids": tokens, "labels": labels, "next_sentence_label": order}
+    auto = resolve("auto", torch.device("cpu"))
+    return {
+        "transformers": step(theirs, "fp32", lambda m: m(**given).loss),
+        "ours, fp32": step(ours, "fp32", lambda m: _ours(m, batch, every=False)),
+        "ours": step(ours, auto, lambda m: _ours(m, batch, every=False)),
+        "ours, all logits": step(ours, auto, lambda m: _ours(m, batch, every=True)),
+    }
+
+
+def _inference(ours: Pretraining, theirs: Any, batch: Batch) -> dict[str, Callable[[], object]]:
+    ours.eval()
+    theirs.eval()
+
+    def answer(precision: Any) -> Callable[[], object]:
+        def run() -> None:
+            with torch.inference_mode(), autocast(precision, torch.device("cpu")):
+                x, pooled = ours(batch[0])
+                ours.masked_logits(x)
+                ours.order_logits(pooled)
+
+        return run
+
+    def their_answer() -> None:
+        with torch.inference_mode():
+            theirs(input_ids=batch[0])
+
+    return {
+        "transformers": their_answer,
+        "ours, fp32": answer("fp32"),
+        "ours": answer(resolve("auto", torch.device("cpu"))),
+    }
+
+
+def _numbers(times: Times, tokens: int) -> dict[str, Any]:
+    return {
+        name: {
+            "tokens_per_second": tokens / times.median(name),
+            "seconds": times.median(name),
+            "times_as_fast": dict(
+                zip(("median", "low", "high"), times.ratio("transformers", name), strict=True)
+            ),
+            "rounds": len(times.rounds[name]),
+        }
+        for name in times.rounds
+    }
+
+
+def _table(kind: str, times: Times, tokens: int) -> Table:
+    rows = []
+    for name in times.rounds:
+        middle, low, high = times.ratio("transformers", name)
+        pace = f"{tokens / times.median(name):,.0f}"
+        rows.append([name, pace, f"{middle:.2f}× ({low:.2f}–{high:.2f})"])
+    return Table(
+        f"{kind}: tokens per second", ["", "tokens/s", "over transformers, quartiles"], rows
+    )
+
+
+def _said(kind: str, name: str, times: Times) -> str:
+    found, least = times.ratio("transformers", name)[0], LEAST[name]
+    verdict = "reached" if found >= least else "missed"
+    return f"{kind}, {name}: {found:.2f}× transformers ({verdict}: at least {least:g}×)."

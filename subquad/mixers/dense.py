@@ -1,0 +1,93 @@
+"""Dense mixing: one matrix over the tokens and one over the features, learned or random.
+
+FNet's controls (Lee-Thorp et al. 2021, section 4; https://github.com/google-research/f_net): the
+"Linear" encoder learns both matrices, the "Random" encoder never changes what it drew. For a row x
+of n tokens, with S made for the longest row:
+
+    Eq. (1)   y_i = Σ_{j ≤ n} S_ij x_j H
+
+A shorter row uses the leading block of S, its real tokens taken in order, so that padding cannot
+change a result. Cost: O(t²·d + t·d²).
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from subquad.mixers.base import Mixer, zero_padding
+from subquad.shapes import Mask, Sequence
+
+
+def definition(x: Sequence, time: Float[Tensor, "n n"], mask: Mask | None = None) -> Sequence:
+    """S x over the real tokens of each row: the rows and columns of S at each token's rank."""
+    real = torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask
+    rank = (real.cumsum(1) - 1).clamp(min=0)
+    s = time[rank.unsqueeze(2), rank.unsqueeze(1)]
+    return zero_padding(s @ zero_padding(x, mask), mask)
+
+
+def packed(x: Sequence, time: Float[Tensor, "n n"], mask: Mask | None = None) -> Sequence:
+    """The same with one block of S for the whole batch: real tokens move to the front and back."""
+    t = x.shape[1] if x.shape[1] <= len(time) else len(time)  # not min: a graph cannot take it
+    if mask is None:
+        return time[:t, :t] @ x
+    rank = (mask.cumsum(1) - 1).clamp(min=0)
+    # Padding is zero, so it may be added to any place.
+    places = rank.unsqueeze(-1).expand_as(x)
+    front = torch.zeros_like(x[:, :t]).scatter_add(1, places, zero_padding(x, mask))
+    y = time[:t, :t] @ front
+    return zero_padding(y.gather(1, places), mask)
+
+
+class _Dense(Mixer):
+    """S and H of ``length`` and ``d``; a subclass says where they come from."""
+
+    time: Tensor
+    hidden: Tensor
+
+    def __init__(self, d: int, length: int) -> None:
+        super().__init__()
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+            raise ValueError(f"length={length!r} must be a number of tokens, at least 1")
+        self.d = d
+        self.length = length
+
+    def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
+        """
+        Raises:
+            ValueError: a row has more real tokens than ``length``; both numbers are named.
+        """
+        if x.shape[1] > self.length:
+            found = x.shape[1] if mask is None else int(mask.sum(1).max()) if len(mask) else 0
+            if found > self.length:
+                raise ValueError(f"made for up to {self.length} tokens, found {found}")
+        return packed(x, self.time, mask) @ self.hidden  # Eq. (1)
+
+
+class Dense(_Dense):
+    """Both matrices learned, from normal values of σ = 0.02. Args: ``d``; ``length`` of the longest
+    row."""
+
+    def __init__(self, d: int, *, length: int) -> None:
+        super().__init__(d, length)
+        self.time = nn.Parameter(0.02 * torch.randn(length, length))
+        self.hidden = nn.Parameter(0.02 * torch.randn(d, d))
+
+
+def lecun_normal(n: int) -> Float[Tensor, "n n"]:
+    """Variance 1/n, cut at two standard deviations, as flax draws it."""
+    drawn = torch.empty(n, n)
+    nn.init.trunc_normal_(drawn, std=1.0, a=-2.0, b=2.0)
+    return drawn / (0.87962566103423978 * math.sqrt(n))
+
+
+class Random(_Dense):
+    """Both matrices drawn once, as a weight's first values are (so from the run's seed), and kept
+    with the model. Args: ``d``; ``length`` of the longest row."""
+
+    def __init__(self, d: int, *, length: int) -> None:
+        super().__init__(d, length)
+        self.register_buffer("time", lecun_normal(length))
+        self.register_buffer("hidden", lecun_normal(d))

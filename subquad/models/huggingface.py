@@ -1,0 +1,276 @@
+"""FNet as the ``transformers`` library stores it: read a folder of its, write one that it reads.
+
+A folder holds ``config.json`` and ``model.safetensors``. Tensors keep their values and layout, only
+names change, so that a round trip is equal to the byte. Old files are read too: LayerNorm's
+``gamma`` and ``beta``, a saved ``position_ids``, DFT matrices, tied weights written twice.
+
+========================================  ===============================================
+here                                      there (without ``fnet.`` in a bare FNetModel)
+========================================  ===============================================
+encoder.embedding.tokens, .positions      fnet.embeddings.word_, .position_embeddings
+encoder.embedding.types                   fnet.embeddings.token_type_embeddings
+encoder.embedding.norm, .projection       fnet.embeddings.LayerNorm, .projection
+encoder.blocks.i.norm_mixer               fnet.encoder.layer.i.fourier.output.LayerNorm
+encoder.blocks.i.ff.inner, .outer         fnet.encoder.layer.i.intermediate, .output .dense
+encoder.blocks.i.norm_ff                  fnet.encoder.layer.i.output.LayerNorm
+pooler.dense                              fnet.pooler.dense
+masked.dense, .norm, .bias                cls.predictions.transform.dense, .LayerNorm, .bias
+order                                     cls.seq_relationship
+head                                      classifier, or qa_outputs
+========================================  ===============================================
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from subquad.errors import SubquadError
+from subquad.models.config import ModelConfig
+from subquad.models.model import Classifier
+from subquad.models.pretraining import Pretraining, TokenClassifier
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+_RULES = (
+    (r"encoder\.embedding\.tokens", "fnet.embeddings.word_embeddings"),
+    (r"encoder\.embedding\.positions", "fnet.embeddings.position_embeddings"),
+    (r"encoder\.embedding\.types", "fnet.embeddings.token_type_embeddings"),
+    (r"encoder\.embedding\.norm", "fnet.embeddings.LayerNorm"),
+    (r"encoder\.embedding\.projection", "fnet.embeddings.projection"),
+    (r"encoder\.blocks\.(\d+)\.norm_mixer", r"fnet.encoder.layer.\1.fourier.output.LayerNorm"),
+    (r"encoder\.blocks\.(\d+)\.ff\.inner", r"fnet.encoder.layer.\1.intermediate.dense"),
+    (r"encoder\.blocks\.(\d+)\.ff\.outer", r"fnet.encoder.layer.\1.output.dense"),
+    (r"encoder\.blocks\.(\d+)\.norm_ff", r"fnet.encoder.layer.\1.output.LayerNorm"),
+    (r"pooler\.dense", "fnet.pooler.dense"),
+    (r"masked\.dense", "cls.predictions.transform.dense"),
+    (r"masked\.norm", "cls.predictions.transform.LayerNorm"),
+    (r"masked(?=\.bias$)", "cls.predictions"),
+    (r"order", "cls.seq_relationship"),
+)
+
+#: Our model → (its heads, their name there) for each class of theirs.
+ARCHITECTURES: dict[str, tuple[type[nn.Module], tuple[str, ...], str]] = {
+    "FNetModel": (Pretraining, (), ""),
+    "FNetForPreTraining": (Pretraining, ("masked", "order"), ""),
+    "FNetForMaskedLM": (Pretraining, ("masked",), ""),
+    "FNetForNextSentencePrediction": (Pretraining, ("order",), ""),
+    "FNetForSequenceClassification": (Classifier, (), "classifier"),
+    "FNetForMultipleChoice": (Classifier, (), "classifier"),
+    "FNetForTokenClassification": (TokenClassifier, (), "classifier"),
+    "FNetForQuestionAnswering": (TokenClassifier, (), "qa_outputs"),
+}
+
+#: Field of theirs → field of ours, and what theirs is where a file is silent.
+_FIELDS: dict[str, tuple[str, Any]] = {
+    "hidden_size": ("d", 768),
+    "num_hidden_layers": ("layers", 12),
+    "intermediate_size": ("ff", 3072),
+    "hidden_dropout_prob": ("dropout", 0.1),
+    "type_vocab_size": ("types", 4),
+    "layer_norm_eps": ("norm_eps", 1e-12),
+    "pad_token_id": ("pad", 3),
+}
+_TANH_GELU = ("gelu_new", "gelu_pytorch_tanh")
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """A model of ours with what ``transformers`` calls it."""
+
+    architecture: str
+    config: ModelConfig
+    model: nn.Module
+    vocabulary: int
+    length: int
+    labels: tuple[str, ...] = ()
+
+
+def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
+    """Read a folder that ``transformers`` wrote; the model comes in evaluation mode.
+
+    ``padding="fixed"`` fills every row up to the longest, as the model was pretrained;
+    ``"own-length"`` makes a row independent of padding, and is another function.
+
+    Raises:
+        SubquadError: no FNet, an activation or a tensor that does not fit; each is named.
+    """
+    folder = Path(folder)
+    about = _about(folder)
+    architecture = _architecture(about, folder)
+    length = int(about.get("max_position_embeddings", 512))
+    options = {"padding": padding} | ({"length": length} if padding == "fixed" else {})
+    given = {ours: about.get(theirs, usual) for theirs, (ours, usual) in _FIELDS.items()}
+    config = ModelConfig(
+        mixers=("fnet",),
+        mixer_options={"fnet": options},
+        projection=True,
+        initialisation="fnet",
+        pooling="pooler",
+        heads=1,
+        **given,
+    )
+    config.check(causal=False)
+    found = _tensors(folder / WEIGHTS)
+    head = ARCHITECTURES[architecture][2]
+    classes = len(found.get(f"{head}.weight", ())) if head else 0
+    vocabulary = int(about.get("vocab_size", 32000))
+    model = _model(architecture, config, vocabulary, length, classes)
+    _fill(model, found, architecture, folder / WEIGHTS)
+    names = about.get("id2label") or {}
+    labels = tuple(str(names.get(str(i), i)) for i in range(classes))
+    return Exchanged(architecture, config, model.eval(), vocabulary, length, labels)
+
+
+def save(given: Exchanged, folder: str | Path) -> None:
+    """Write a folder that ``transformers`` reads with the class ``given.architecture``.
+
+    Raises:
+        SubquadError: the model is not an FNet as theirs, or the folder cannot be written.
+    """
+    folder, config = Path(folder), given.config
+    _same_function(config)
+    names = {name: _theirs(name, given.architecture) for name in given.model.state_dict()}
+    tensors = {
+        names[name]: tensor.detach().cpu().contiguous().clone()
+        for name, tensor in given.model.state_dict().items()
+    }
+    about: dict[str, Any] = {
+        "architectures": [given.architecture],
+        "model_type": "fnet",
+        "vocab_size": given.vocabulary,
+        "max_position_embeddings": given.length,
+        "hidden_act": _TANH_GELU[0],
+        "tie_word_embeddings": True,
+        "use_tpu_fourier_optimizations": False,
+    }
+    about |= {theirs: getattr(config, ours) for theirs, (ours, _) in _FIELDS.items()}
+    if given.labels:
+        about["id2label"] = {str(i): label for i, label in enumerate(given.labels)}
+        about["label2id"] = {label: i for i, label in enumerate(given.labels)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".part-{WEIGHTS}"
+        save_file(tensors, part, metadata={"format": "pt"})
+        part.replace(folder / WEIGHTS)
+        text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
+        (folder / CONFIG).write_text(text, encoding="utf-8")
+    except (OSError, SafetensorError) as error:
+        raise SubquadError(f"cannot write {folder}: {error}") from None
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    try:
+        about: dict[str, Any] = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SubquadError(f"{folder / CONFIG} cannot be read: {error}") from None
+    if not isinstance(about, dict) or about.get("model_type") != "fnet":
+        kind = about.get("model_type") if isinstance(about, dict) else about
+        raise SubquadError(f"{folder} holds a model of type {kind!r}, not 'fnet'")
+    act = about.get("hidden_act", _TANH_GELU[0])
+    if act not in _TANH_GELU:
+        raise SubquadError(
+            f"{folder / CONFIG}: hidden_act {act!r} is not FNet's, {' or '.join(_TANH_GELU)}"
+        )
+    return about
+
+
+def _architecture(about: dict[str, Any], folder: Path) -> str:
+    found = (about.get("architectures") or ["FNetModel"])[0]
+    if found not in ARCHITECTURES:
+        known = ", ".join(ARCHITECTURES)
+        raise SubquadError(f"{folder / CONFIG}: architecture {found!r} is not one of {known}")
+    return str(found)
+
+
+def _model(
+    architecture: str, config: ModelConfig, vocabulary: int, length: int, classes: int
+) -> nn.Module:
+    cls, heads, _ = ARCHITECTURES[architecture]
+    if cls is Pretraining:
+        return Pretraining(config, vocabulary=vocabulary, length=length, heads=heads)
+    made = Classifier if cls is Classifier else TokenClassifier
+    return made(config, vocabulary=vocabulary, length=length, classes=classes)
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """The file's tensors by today's names, constants left out, tied ones once."""
+    if not path.exists() and path.with_name("pytorch_model.bin").exists():
+        raise SubquadError(
+            f"{path.parent} holds pytorch_model.bin, a pickle that could run code; save the model "
+            f"again with safetensors as {path.name}"
+        )
+    try:
+        raw = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise SubquadError(f"{path} cannot be read: {error}") from None
+    found = {}
+    for name, tensor in raw.items():
+        name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+        name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name).removeprefix("fnet.")
+        if not name.endswith(("position_ids", "dft_mat_hidden", "dft_mat_seq")):
+            found[name] = tensor
+    decoder = found.pop("cls.predictions.decoder.weight", None)
+    words = found.get("embeddings.word_embeddings.weight")
+    if decoder is not None and words is not None and not torch.equal(decoder, words):
+        raise SubquadError(f"{path}: the decoder is not tied to the word embeddings")
+    bias = found.pop("cls.predictions.decoder.bias", None)
+    if bias is not None and not torch.equal(found.setdefault("cls.predictions.bias", bias), bias):
+        raise SubquadError(f"{path}: cls.predictions.bias and its decoder's bias differ")
+    return found
+
+
+def _theirs(name: str, architecture: str) -> str:
+    head = ARCHITECTURES[architecture][2]
+    new = name
+    for ours, theirs in (*_RULES, *(((r"head", head),) if head else ())):
+        new, count = re.subn(f"^{ours}", theirs, name)
+        if count:
+            break
+    else:
+        raise SubquadError(f"{architecture} has no place for {name}")
+    return new.removeprefix("fnet.") if architecture == "FNetModel" else new
+
+
+def _fill(model: nn.Module, found: Mapping[str, Tensor], architecture: str, path: Path) -> None:
+    wanted = {
+        _theirs(name, architecture).removeprefix("fnet."): tensor
+        for name, tensor in model.state_dict().items()
+    }
+    missing, extra = sorted(wanted.keys() - found.keys()), sorted(found.keys() - wanted.keys())
+    wrong = sorted(n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape)
+    if missing or extra or wrong:
+        raise SubquadError(
+            f"{path} does not fit {architecture}: missing {missing or 'none'}, unexpected "
+            f"{extra or 'none'}, of another shape {wrong or 'none'}"
+        )
+    for name, tensor in wanted.items():
+        tensor.copy_(found[name])
+
+
+def _same_function(config: ModelConfig) -> None:
+    """Refuse to write what ``transformers`` would compute otherwise."""
+    wrong = [
+        f"{name} is {getattr(config, name)!r}, theirs {theirs!r}"
+        for name, theirs in (
+            ("norm", "post"),
+            ("positions", "learned"),
+            ("projection", True),
+            ("pooling", "pooler"),
+        )
+        if getattr(config, name) != theirs
+    ]
+    others = sorted(set(config.layer_mixers()) - {"fnet"})
+    wrong += [f"layers of {', '.join(others)}"] if others else []
+    wrong += [] if config.types else ["it has no token types"]
+    if (kind := config.mixer_options.get("fnet", {}).get("transform", "fourier")) != "fourier":
+        wrong.append(f"the transform is {kind!r}")
+    if wrong:
+        raise SubquadError(f"transformers' FNet is another model: {'; '.join(wrong)}")

@@ -1,0 +1,161 @@
+"""Pretraining as BERT's and FNet's: guess hidden tokens, and whether segments are in order."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor, nn
+
+from subquad.data.batches import Batch, Examples
+from subquad.data.masking import Masked, Specials, masked, rows_of
+from subquad.data.source import open_source
+from subquad.data.store import tokenised
+from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
+from subquad.errors import SubquadError
+from subquad.models import ModelConfig, Pretraining
+from subquad.tasks.base import Loss, Score, Task
+from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.texts import (
+    TOKENIZER,
+    before,
+    notes,
+    open_training,
+    tokenizer_for,
+    tokens_before,
+)
+
+
+class MaskedText(Task):
+    """Documents cut into rows; masks and segments are drawn anew whenever a row is seen. A text is
+    a document. Held out are the rows at the end, as in ``language``."""
+
+    name: ClassVar[str] = "masked"
+    causal: ClassVar[bool] = False
+    score: ClassVar[Score] = Score("loss", higher_is_better=False)
+
+    def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer.with_specials(CLS, SEP, MASK)
+        self.specials = Specials.of(self.tokenizer)
+        self.config = replace(config, model=replace(config.model, pad=self.specials.pad))
+
+    @classmethod
+    def defaults(cls) -> Config:
+        return Config(
+            task=cls.name,
+            data=DataConfig(tokenizer="bpe", vocabulary=8000, length=128),
+            model=ModelConfig(
+                mixers=("fnet",),
+                layers=4,
+                d=256,
+                ff=1024,
+                norm_eps=1e-12,
+                types=4,
+                projection=True,
+                pooling="pooler",
+                initialisation="fnet",
+            ),
+            training=TrainConfig(minutes=10, lr=5e-4),
+        )
+
+    @classmethod
+    def fit(cls, config: Config, store: Path) -> tuple["MaskedText", Examples, Examples]:
+        source = open_training(config.data, labelled=False)
+        characters = sum(len(record.text) for record in source.pieces())
+        cut = round(characters * (1 - config.data.validation))
+        task = cls(config, tokenizer_for(config.data, before(source, cut)))
+        stored = tokenised(source, task.tokenizer, store)
+        rows = task._rows(stored.examples)
+        here = len(stored.examples.tokens.values)
+        if config.data.validation:
+            here = tokens_before(source, task.tokenizer, cut, starts=False)
+        learned = rows.tokens.ends <= here
+        if not learned.any():
+            raise SubquadError(f"{config.data.path} is too short to learn from: {len(rows)} rows")
+        lost = int(np.count_nonzero(stored.examples.tokens.lengths < 2))
+        task.notes = [
+            *notes(source, stored.examples, None),
+            f"{len(stored.examples)} documents in {len(rows)} rows"
+            + (f"; {lost} documents of one token are left out" if lost else ""),
+        ]
+        return task, rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+
+    def _rows(self, documents: Examples) -> Examples:
+        """Rows that leave room for [CLS] and a [SEP] per segment."""
+        segments = 1 if self.config.training.pairs == "none" else 2
+        room = self.config.data.length - 1 - segments
+        if room < 2:
+            raise SubquadError(f"length={self.config.data.length} leaves no room for two tokens")
+        rows = rows_of(documents.tokens, room)
+        if not len(rows):
+            raise SubquadError("no text is longer than one token")
+        return rows
+
+    def save(self, run: Path) -> None:
+        self.tokenizer.save(run / TOKENIZER)
+
+    @classmethod
+    def load(cls, run: Path, config: Config) -> "MaskedText":
+        return cls(config, Tokenizer.load(run / TOKENIZER))
+
+    def examples(self, path: str, store: Path) -> Examples:
+        source = open_source(path, self.config.data.reading(), labelled=False)
+        return self._rows(tokenised(source, self.tokenizer, store).examples)
+
+    def model(self) -> Pretraining:
+        return Pretraining(
+            self.config.model,
+            vocabulary=len(self.tokenizer),
+            length=self.config.data.length,
+            heads=("masked",) if self.config.training.pairs == "none" else ("masked", "order"),
+        )
+
+    def _made(self, batch: Batch) -> Masked:
+        t = self.config.training
+        made = masked(batch, self.specials, rate=t.mask_rate, pairs=t.pairs)
+        return made.to(batch.tokens.device)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """Each row counts once: the mean over its guesses, plus that of its order."""
+        _, nats, _, wrong_order = _guess(model, made := self._made(batch))
+        total = (nats * made.weights).sum()
+        return Loss(total if wrong_order is None else total + wrong_order.sum(), len(made.tokens))
+
+    def evaluate(
+        self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
+    ) -> dict[str, Any]:
+        totals = dict.fromkeys(("masked_loss", "order_loss"), 0.0)
+        right = dict.fromkeys(("masked", "order"), 0)
+        guesses = 0
+        for batch in batches:
+            made = self._made(batch)
+            logits, nats, order, wrong_order = _guess(model, made)
+            totals["masked_loss"] += float((nats * made.weights).sum())
+            right["masked"] += int((logits.argmax(-1) == made.targets).sum())
+            guesses += len(made.targets)
+            if order is not None and wrong_order is not None and made.order is not None:
+                totals["order_loss"] += float(wrong_order.sum())
+                right["order"] += int((order.argmax(-1) == made.order).sum())
+        n = len(examples)
+        found = {
+            "examples": n,
+            "guesses": guesses,
+            "masked_accuracy": right["masked"] / max(guesses, 1),
+            "masked_loss": totals["masked_loss"] / n,
+        }
+        if self.config.training.pairs != "none":
+            found |= {"order_accuracy": right["order"] / n, "order_loss": totals["order_loss"] / n}
+        return found | {"loss": sum(totals.values()) / n}
+
+
+def _guess(model: nn.Module, made: Masked) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Logits of the hidden tokens and their losses; those of the order, where it is guessed."""
+    x, pooled = model(made.tokens, made.mask, made.types)
+    body: Any = model
+    logits = body.masked_logits(x.flatten(0, 1)[made.places]).float()
+    nats = nn.functional.cross_entropy(logits, made.targets, reduction="none")
+    if made.order is None:
+        return logits, nats, None, None
+    order = body.order_logits(pooled).float()
+    return logits, nats, order, nn.functional.cross_entropy(order, made.order, reduction="none")

@@ -1,0 +1,99 @@
+"""Starting from another run: the body comes over, the head is new, what does not fit is refused."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from subquad import checkpoint
+from subquad.cli.flags import configure
+from subquad.errors import SubquadError, UsageError
+from subquad.models import huggingface
+from subquad.run import load
+from subquad.training import train
+
+SMALL = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "steps": 2, "batch": 4, "evaluations": 1}
+PHRASES = ["a good match for the team", "the bank sold its last stock", "rain fell on the old town"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A corpus, a labelled file, and a run pretrained on the corpus."""
+    folder = tmp_path_factory.mktemp("transfer")
+    corpus = [" ".join(PHRASES[(i + j) % 3] for j in range(4)) for i in range(12)]
+    (folder / "corpus.jsonl").write_text("".join(f'{{"text": "{c}"}}\n' for c in corpus))
+    rows = [f"{PHRASES[i % 3]} {i},{'ab'[i % 2]}" for i in range(30)]
+    (folder / "labelled.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    given = SMALL | {"length": 24, "tokenizer": "words"}
+    train(configure("masked", str(folder / "corpus.jsonl"), given), folder / "pre")
+    return folder
+
+
+def tuned(folder, name, **given):
+    said = []
+    given = {"start": str(folder / "pre"), "steps": 1, "batch": 4, "evaluations": 1} | given
+    config = configure("classify", str(folder / "labelled.csv"), given)
+    train(config, folder / name, watch=lambda line, _: said.append(line.get("text", "")))
+    return config, "\n".join(said)
+
+
+def test_the_body_is_kept_and_the_head_is_new(folder):
+    config, said = tuned(folder, "tuned", lr=1e-12)
+    assert "body kept; new: head" in said
+    before = checkpoint.read_tensors(folder / "pre" / "model.safetensors")
+    after = checkpoint.read_tensors(folder / "tuned" / "model.safetensors")
+    body = [name for name in after if not name.startswith("head")]
+    assert {name.split(".")[0] for name in body} == {"encoder", "pooler"}
+    for name in body:
+        torch.testing.assert_close(after[name], before[name], atol=1e-7, rtol=1e-5)
+    assert config.model.d == 16
+    assert config.data.length == 24
+    same = (folder / "pre" / "tokenizer.json").read_text()
+    assert (folder / "tuned" / "tokenizer.json").read_text() == same
+    answers = load(folder / "tuned").predict(["a good match", ""])
+    assert [sorted(a["probabilities"]) for a in answers] == [["a", "b"]] * 2
+
+
+def test_a_tuned_run_can_be_tuned_again(folder):
+    tuned(folder, "first")
+    _, said = tuned(folder, "second", start=str(folder / "first"), pooling="pooler")
+    assert "new: head" in said
+
+
+def test_the_same_task_goes_on_with_its_heads(folder):
+    said = []
+    given = {"start": str(folder / "pre"), "steps": 1, "batch": 4}
+    config = configure("masked", str(folder / "corpus.jsonl"), given)
+    train(config, folder / "more", watch=lambda line, _: said.append(line.get("text", "")))
+    assert "new: nothing" in "\n".join(said)
+
+
+def test_what_does_not_fit_is_refused_with_the_reason(folder):
+    with pytest.raises(UsageError, match="d=16, which cannot become 32"):
+        tuned(folder, "no", d=32)
+    with pytest.raises(UsageError, match="length=24, which cannot become 30"):
+        tuned(folder, "no", length=30)
+    with pytest.raises(UsageError, match="cannot change its direction"):
+        configure("language", "x", {"start": str(folder / "pre")})
+    with pytest.raises(SubquadError, match=r"is not a run"):
+        configure("classify", "x", {"start": str(folder / "nothing")})
+    config, _ = tuned(folder, "yes")
+    with pytest.raises(UsageError, match="layers=1, which cannot become 3"):
+        train(replace(config, model=replace(config.model, layers=3)), folder / "no")
+    other = replace(config, data=replace(config.data, tokenizer="chars"))
+    with pytest.raises(SubquadError, match=r"cannot start this run: encoder.embedding.tokens"):
+        train(other, folder / "no")
+
+
+def test_a_folder_of_transformers_can_be_tuned(folder):
+    run = load(folder / "pre")
+    given = huggingface.Exchanged(
+        "FNetForPreTraining", run.config.model, run.model, len(run.task.tokenizer), 24
+    )
+    huggingface.save(given, folder / "hf")
+    with pytest.raises(SubquadError, match=r"has no tokenizer.json"):
+        tuned(folder, "from-hf", start=str(folder / "hf"))
+    run.task.tokenizer.save(folder / "hf" / "tokenizer.json")
+    config, said = tuned(folder, "from-hf", start=str(folder / "hf"))
+    assert "body kept; new: head" in said
+    assert config.model.mixer_options["fnet"] == {"padding": "fixed", "length": 24}
