@@ -43,6 +43,21 @@ def test_outputs_equal_torch_on_the_same_rounded_weights(norm, positions, weight
         assert differs(engine, TorchDecoder(engine.model), torch.randint(0, 32, (rows, 8))) < 2e-5
 
 
+@pytest.mark.parametrize("length", [1, 2, 29, 30, 31, 64, 127])
+def test_token_by_token_equals_the_whole(length):
+    """B14: at every length, and twice the same bits."""
+    made = model(scale=3.0)
+    tokens = torch.randint(0, 32, (2, length))
+    found = []
+    for _ in range(2):
+        engine = EngineDecoder(made, rows=2)
+        found.append(torch.stack([engine.read(tokens[:, i : i + 1]) for i in range(length)], 1))
+    with torch.inference_mode():
+        whole = made(tokens)
+    torch.testing.assert_close(found[0], whole, rtol=1e-5, atol=1e-5)
+    assert torch.equal(found[0], found[1])
+
+
 @pytest.mark.parametrize("phi", FEATURE_MAPS)
 @pytest.mark.parametrize(
     ("d", "heads", "ff"), [(16, 2, 16), (24, 8, 5), (64, 1, 130), (30, 5, 48), (1, 1, 1)]

@@ -62,6 +62,7 @@ def test_many_prompts_are_each_as_if_alone(run):
 
 
 def test_texts_beyond_the_positions_are_refused(run):
+    """X13: past the trained length, both numbers are named."""
     with pytest.raises(UsageError, match="beyond the 32 positions"):
         texts(run, prompts=["ab"], length=31)
     assert write(run, Request(prompts=["ab"], length=30), Sampling()).tokens == 30
@@ -88,7 +89,7 @@ def test_what_is_heard_is_what_is_written(run):
 
 @pytest.mark.parametrize("kind", ["bytes", "chars", "words", "bpe", "unigram"])
 def test_streamed_text_is_the_decoded_text(kind):
-    """X13: characters of several bytes, cut anywhere, are held back until they are whole."""
+    """Characters of several bytes, cut anywhere, are held back until they are whole."""
     text = "Grüße 👩‍👩‍👧 你好, naïve café 🎉🎉 end. " * 20
     tokenizer = Tokenizer.train(kind, [text], 400)
     ids = tokenizer.encode([text])[0]
@@ -119,7 +120,7 @@ def test_a_stop_sequence_cut_by_tokens_is_found_and_hidden():
 
 
 def test_beams_scores_equal_a_fresh_forward(run):
-    """B17: the states are reordered with the beams, or the scores would not be those of the
+    """B16: the states are reordered with the beams, or the scores would not be those of the
     tokens."""
     prompt = torch.tensor([[run.task.start, 99, 100]])
     found = search(TorchDecoder(run.model), prompt, 8, beams=5, end=run.task.start)
@@ -175,7 +176,7 @@ def test_a_saved_state_goes_on_in_a_fresh_process(endless, tmp_path):
 
 
 def test_wrong_states_are_refused(run, endless, tmp_path):
-    """B19: another model's state, other weights, a cut file, another kind of file."""
+    """Another model's state, other weights, a cut file, another kind of file."""
     saved = write(run, Request(length=3, save=True), GREEDY).saved
     with pytest.raises(UsageError, match="made by another model"):
         write(endless, Request(state=saved), GREEDY)
