@@ -18,9 +18,15 @@ from subquad.cli.console import json_flag, result, say
 @click.option(
     "--seconds", type=float, default=10.0, show_default=True, help="Spent on each comparison."
 )
+@click.option("--images", is_flag=True, help="Also images per second at the paper's two shapes.")
 @json_flag
 def command(
-    out: Path, mixers: str | None, lengths: str | None, seconds: float, as_json: bool
+    out: Path,
+    mixers: str | None,
+    lengths: str | None,
+    seconds: float,
+    images: bool,
+    as_json: bool,
 ) -> None:
     """Measure every mixer and form against softmax on this machine.
 
@@ -34,7 +40,7 @@ def command(
     from subquad.errors import UsageError
     from subquad.lab.bench import BenchConfig, bench
 
-    given: dict[str, Any] = {"seconds": seconds}
+    given: dict[str, Any] = {"seconds": seconds, "images": images}
     words = ["subquad", "bench", "--seconds", f"{seconds:g}", "--out", str(out)]
     if mixers:
         given["mixers"] = tuple(dict.fromkeys(["none", *mixers.split(",")]))
@@ -45,6 +51,7 @@ def command(
         except ValueError:
             raise UsageError(f"--lengths {lengths!r}: expected numbers, as 64,1024") from None
         words += ["--lengths", lengths]
+    words += ["--images"] if images else []
     measured = bench(BenchConfig(**given), shlex.join(words))
     measured.save(out)
     say(measured.table())

@@ -14,10 +14,13 @@ from torch import Tensor, nn
 
 from subquad.lab import bench_tokens
 from subquad.lab.bench_result import BenchResult, Row, environment
+from subquad.lab.recipes import drawing
+from subquad.lab.speed import generation_speed
 from subquad.lab.timing import Times, interleave, peak_memory
 from subquad.mixers import fnet, linear, transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
+from subquad.tasks import task_class
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,8 @@ class BenchConfig:
     """Batch, tokens and width at which the forms of Fourier mixing are compared."""
     batches: tuple[int, ...] = (1, 32)
     """Streams that generate a token at a time (8 layers, d=256, 8 heads, ff 1,024)."""
+    images: bool = False
+    """Also images per second at the paper's two shapes, which takes minutes."""
     seconds: float = 10.0
     """Time for one comparison (never fewer than three rounds)."""
     seed: int = 0
@@ -178,6 +183,28 @@ def _tokens(config: BenchConfig) -> list[Row]:
     return rows
 
 
+def _images() -> list[Row]:
+    """Seconds for one image; the ratio is how much faster the recurrent form is."""
+    rows = []
+    for paper, batch, rounds in ((drawing.MNIST, 8, 3), (drawing.CIFAR10, 1, 2)):
+        config = paper.settings(task_class("pixels").defaults()).model
+        found = generation_speed(
+            config,
+            levels=256,
+            length=paper.length,
+            batch=batch,
+            rounds=rounds,
+            ways=drawing.WAYS,
+        )
+        best = found[0]
+        for s in found:
+            spread = (best.slowest / s.fastest, best.fastest / s.slowest)
+            ratio = (best.median / s.median, *spread)
+            row = ("image", s.method, paper.length, 1 / s.median, best.method, *ratio, rounds)
+            rows.append(Row(*row))
+    return rows
+
+
 def bf16_error(t: int = 4096) -> float:
     """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
     q, k, v = attention_inputs(t, False, torch.bfloat16)
@@ -190,6 +217,7 @@ def bench(config: BenchConfig, command: str = "subquad bench") -> BenchResult:
     """Measure; print nothing. ``command`` is noted for whoever wants to measure again."""
     torch.manual_seed(config.seed)
     rows = _attention(config) + _fourier(config) + _steps(config) + _tokens(config)
+    rows += _images() if config.images else []
     memory: dict[str, int] = {}
     if config.memory:
         memory = {n: peak_memory(n, max(config.lengths), backward=True) for n in forms()}

@@ -20,6 +20,13 @@ STEP = {"fnet": 1.2, "fastformer": 1.6, "linear": 1.8, "linear causal": 1.8}
 TOKEN = {(1, "engine fp32"): 3.0, (1, "engine bf16"): 5.0, (32, "engine fp32"): 3.0}
 #: A token at position 100,000 over one at 10, at most.
 LATE = 1.05
+#: Images per second, times those of softmax recomputed, and with a copied cache, at least.
+IMAGES = {
+    ("softmax, recomputed", 784): 317.0,
+    ("softmax, copied cache", 784): 19.0,
+    ("softmax, recomputed", 3072): 4462.0,
+    ("softmax, copied cache", 3072): 56.0,
+}
 #: MiB over the inputs, forward and backward at 16,384 tokens, at most.
 MEMORY = 160
 
@@ -81,6 +88,11 @@ def _tokens(result: BenchResult) -> list[Target]:
         row = result.row("eight tokens", name, batch)
         found = row.ratio if row else None
         made.append(_target(f"token, {name}, batch {batch}, times torch", found, limit, least=True))
+    if any(row.kind == "image" for row in result.rows):
+        for (name, length), limit in IMAGES.items():
+            row = result.row("image", name, length)
+            found = row.ratio if row else None
+            made.append(_target(f"images of {length}, times {name}", found, limit, least=True))
     late = result.numbers.get("token late over early")
     return [*made, _target("token at 100,000 over one at 10", late, LATE, least=False)]
 

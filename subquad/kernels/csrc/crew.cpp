@@ -6,6 +6,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace subquad {
 namespace {
 
@@ -19,6 +23,20 @@ inline void pause() {
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   asm volatile("yield");
+#endif
+}
+
+// A thread inherits the cores of the one that makes it. Where OpenMP has bound that one to a single
+// core (OMP_PROC_BIND), two members would take turns on it: then any core will do.
+void leave_narrow_place(int members) {
+#if defined(__linux__)
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) < members) {
+    for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &mine);
+    sched_setaffinity(0, sizeof mine, &mine);
+  }
+#else
+  (void)members;
 #endif
 }
 
@@ -78,6 +96,7 @@ Crew::Crew(int threads)
     : most_(threads < 1 ? 1 : threads), size_(most_), others_(new Others) {
   for (int me = 1; me < most_; ++me) {
     others_->threads.emplace_back([this, me] {
+      leave_narrow_place(most_);
       Others& o = *others_;
       for (unsigned last = 0;; ++last) {
         o.call.wait_while(last);

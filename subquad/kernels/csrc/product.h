@@ -136,7 +136,21 @@ struct Product {
         w_row(row(a.w.columns)), columns(row(a.w.columns)) {}
 
   void put(float* y, int64_t r, float dot) const {
-    y[r] = (scales ? dot * scales[r] : dot) + (bias ? bias[r] : 0.0f);
+    const float offset = bias ? bias[r] : 0.0f;
+    y[r] = scales ? dot * scales[r] + offset : dot + offset;
+  }
+  // A tile's dot products, kR rows for each of its streams.
+  template <int kR, int kB>
+  void put(const Rows& y, int64_t b, int64_t r, V dots) const {
+    using Some = typename Sized<float, kR>::type;
+    Some factor, offset{}, part;
+    if (scales) std::memcpy(&factor, scales + r, sizeof factor);
+    if (bias) std::memcpy(&offset, bias + r, sizeof offset);
+    for (int j = 0; j < kB; ++j) {
+      std::memcpy(&part, reinterpret_cast<const char*>(&dots) + j * sizeof part, sizeof part);
+      part = scales ? part * factor + offset : part + offset;
+      std::memcpy(y.p + (b + j) * y.apart + r, &part, sizeof part);
+    }
   }
   template <int kR, int kB>
   void tiles(const Rows& x, const Rows& y, int64_t b, int64_t from, int64_t to) const {
@@ -145,8 +159,7 @@ struct Product {
       const int64_t at = r + kR <= to ? r : to - kR;
       V dots;
       tile<W, kR, kB>(w + at * w_row, w_row, x.p + b * x.apart, x.apart, columns, &dots);
-      for (int j = 0; j < kB; ++j)
-        for (int i = 0; i < kR; ++i) put(y.p + (b + j) * y.apart, at + i, dots[j * kR + i]);
+      put<kR, kB>(y, b, at, dots);
     }
   }
   void few(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
