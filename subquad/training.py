@@ -50,18 +50,17 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
         SubquadError: unusable data, a loss that is not finite, a checkpoint that does not fit.
         Interrupted: a signal came; the run was saved and can be resumed.
     """
-    out = Path(out)
+    check(config)
+    out, on = Path(out), device()
+    precision = resolve(config.training.precision, on)
+    config = replace(config, training=replace(config.training, precision=precision))
     _check(config, out, resume)
     torch.manual_seed(config.training.seed)
     task, training, held_out = task_class(config.task).fit(config, out / STORE)
     alone = [] if len(held_out) else ["nothing is held out: the last weights are kept, unscored"]
     for text in [*task.notes, *alone]:
         watch({"kind": "note", "text": text}, 0.0)
-    config, on = task.config, device()
-    config = replace(
-        config, training=replace(config.training, precision=resolve(config.training.precision, on))
-    )
-    loop = _Loop(config, out, task, training, held_out, _model(task).to(on), watch)
+    loop = _Loop(task.config, out, task, training, held_out, _model(task).to(on), watch)
     loop.begin(resume)
     with _signals() as received, closing(loop):
         loop.run(received)
@@ -71,9 +70,12 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
-    check(config)
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
+    if checkpoint.checkpoints(out):  # the data can settle some fields: those are compared later
+        Config.load(out / checkpoint.CONFIG).refuse(
+            config, out, but=task_class(config.task).settled
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
     if not (out / checkpoint.CONFIG).exists() and out.is_dir():
@@ -159,11 +161,7 @@ class _Loop:
         return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
-        old = Config.load(self.out / checkpoint.CONFIG)
-        for part in ("task", "data", "model", "training"):
-            if getattr(old, part) != getattr(self.config, part):
-                changes = old.changes(self.config, part)
-                raise UsageError(f"{self.out} was made with another {part}: {changes}")
+        Config.load(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
         if _read(self.out / "data.json") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "

@@ -51,6 +51,8 @@ def _images(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
         if values[option] is not None:
             raise UsageError(f"--{option} is for texts; {run.path} draws images")
     samples, out = values["samples"] or 64, values["out"] or run.path / "samples.png"
+    if out.suffix.lower() != ".png":
+        raise UsageError(f"--out {out}: images are written as PNG; name it {out.stem}.png")
     sampling = Sampling(temperature=values["temperature"], seed=values["seed"])
     began = time.perf_counter()
     with bar("drawing") as update:

@@ -26,9 +26,11 @@ class FeedForward(nn.Module):
 class Block(nn.Module):
     """Post-norm: x ← LN(x + mix(x)); x ← LN(x + ff(x)). Pre-norm: x ← x + mix(LN(x)); and so on."""
 
-    def __init__(self, config: ModelConfig, mixer: str, *, causal: bool) -> None:
+    def __init__(
+        self, config: ModelConfig, mixer: str, *, causal: bool, length: int | None = None
+    ) -> None:
         super().__init__()
-        self.mixer = config.build_mixer(mixer, causal=causal)
+        self.mixer = config.build_mixer(mixer, causal=causal, length=length)
         self.ff = FeedForward(config.d, config.ff)
         self.norm_mixer = nn.LayerNorm(config.d, config.norm_eps)
         self.norm_ff = nn.LayerNorm(config.d, config.norm_eps)
@@ -68,9 +70,10 @@ class Block(nn.Module):
         return out
 
 
-def blocks(config: ModelConfig, *, causal: bool) -> nn.ModuleList:
-    """All layers, bottom first."""
-    return nn.ModuleList(Block(config, name, causal=causal) for name in config.layer_mixers())
+def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
+    """All layers, bottom first, for rows up to ``length``."""
+    mixers = config.layer_mixers()
+    return nn.ModuleList(Block(config, name, causal=causal, length=length) for name in mixers)
 
 
 def initialise(model: nn.Module) -> None:

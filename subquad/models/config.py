@@ -54,15 +54,19 @@ class ModelConfig:
             )
         return self.mixers
 
-    def build_mixer(self, name: str, *, causal: bool) -> Mixer:
-        """The mixer ``name`` with this model's width, heads and options."""
+    def build_mixer(self, name: str, *, causal: bool, length: int | None = None) -> Mixer:
+        """The mixer ``name`` with this model's width, heads and options; one that is fixed to a
+        length takes ``length``, the longest row's, unless told otherwise."""
         chosen = dict(self.mixer_options.get(name, {}))
         if "heads" in options(name, causal=causal):
             chosen.setdefault("heads", self.heads)
+        if chosen.get("padding") == "fixed" and length is not None:
+            chosen.setdefault("length", length)
         return build(name, self.d, causal=causal, **chosen)
 
-    def check(self, *, causal: bool) -> None:
-        """Refuse a configuration that no model can have, before any work is done.
+    def check(self, *, causal: bool, length: int = 1) -> None:
+        """Refuse a configuration that no model of rows up to ``length`` can have, before any work
+        is done.
 
         Raises:
             ValueError: naming the field, what was found and what would be right.
@@ -90,7 +94,7 @@ class ModelConfig:
         for name in dict.fromkeys(used):
             try:
                 with torch.device("meta"):  # nothing is allocated
-                    self.build_mixer(name, causal=causal)
+                    self.build_mixer(name, causal=causal, length=length)
             except TypeError as error:
                 raise ValueError(f"mixer {name!r}: {error}") from None
 

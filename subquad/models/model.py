@@ -1,7 +1,7 @@
 """The two models: a classifier over whole rows, and a causal model that streams."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from subquad.mixers.base import Mixer, zero_padding
@@ -9,7 +9,7 @@ from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.state import ModelState
-from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
+from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
 
 #: Token id that fills rows up. Only mixers that let padding take part ever see its vector.
 PAD = 0
@@ -25,7 +25,7 @@ class Encoder(nn.Module):
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=vocabulary, length=length)
-        self.blocks = blocks(config, causal=False)
+        self.blocks = blocks(config, causal=False, length=length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
 
@@ -37,23 +37,17 @@ class Encoder(nn.Module):
             )
 
     def forward(
-        self, tokens: Tokens, mask: Mask | None = None, seen: Mask | None = None
+        self, tokens: Tokens, mask: Mask | None = None, positions: Positions | None = None
     ) -> Sequence:
-        """Vectors ``[b, t, d]``. Tokens that are not ``seen`` are hidden like padding, but keep
-        their place: positions count them."""
+        """Vectors ``[b, t, d]``. ``positions`` are those of the real tokens; None counts them."""
         t = tokens.shape[1]
         if self.fixed_length is not None:
+            assert positions is None, "padding takes part, so its places are counted here"
             fill = (0, max(self.fixed_length - t, 0))
             real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
             mask = nn.functional.pad(real, fill)
-            seen = None if seen is None else nn.functional.pad(seen, fill)
-            tokens = nn.functional.pad(tokens, fill)
-        positions = real_positions(tokens, mask)
-        if seen is not None:
-            mask = seen if mask is None else mask & seen
-        if self.fixed_length is not None and mask is not None:
-            tokens = tokens.masked_fill(~mask, PAD)
-        x = self.embedding(tokens, positions)
+            tokens = nn.functional.pad(tokens, fill).masked_fill(~mask, PAD)
+        x = self.embedding(tokens, real_positions(tokens, mask) if positions is None else positions)
         for block in self.blocks:
             x = block(x, mask)
         out: Sequence = self.norm(x[:, :t])
@@ -88,19 +82,30 @@ class Classifier(nn.Module):
 
     def forward(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]``."""
-        seen = None
-        if self.training and self.token_dropout:
-            seen = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
-            mask, seen = (
-                m if m is None else nn.functional.pad(m, (1, 0), value=True) for m in (mask, seen)
-            )
-        x = self.encoder(tokens, mask, seen)
-        if seen is not None:
-            mask = seen if mask is None else mask & seen
+            mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=True)
+        positions = None
+        if self.training and self.token_dropout:
+            tokens, mask, positions = self._fewer(tokens, mask)
+        x = self.encoder(tokens, mask, positions)
         out: Tensor = self.head(self.dropout(self.pool(x, mask)))
         return out
+
+    def _fewer(
+        self, tokens: Tokens, mask: Mask | None
+    ) -> tuple[Int[Tensor, "b s"], Bool[Tensor, "b s"] | None, Int[Tensor, "b s"] | None]:
+        """Some tokens left out, which saves their work. The others keep their places."""
+        kept = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
+        if self.cls is not None:
+            kept[:, 0] = True
+        if self.encoder.fixed_length is not None:  # rows cannot be shorter: padding in its place
+            return tokens.masked_fill(~kept, PAD), mask, None
+        kept = kept if mask is None else kept & mask
+        most = int(kept.sum(1).max().clamp(min=1))
+        which = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        positions = real_positions(tokens, mask)
+        return tokens.gather(1, which), kept.gather(1, which), positions.gather(1, which)
 
 
 class CausalModel(nn.Module):
@@ -113,7 +118,7 @@ class CausalModel(nn.Module):
     def __init__(self, config: ModelConfig, *, inputs: int, outputs: int, length: int) -> None:
         super().__init__()
         self.embedding = Embedding(config, vocabulary=inputs, length=length)
-        self.blocks = blocks(config, causal=True)
+        self.blocks = blocks(config, causal=True, length=length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
         self.outputs = outputs

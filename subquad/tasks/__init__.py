@@ -43,7 +43,7 @@ def check(config: Config) -> None:
     try:
         config.data.check()
         config.training.check()
-        config.model.check(causal=task.causal)
+        config.model.check(causal=task.causal, length=config.data.length)
     except ValueError as error:
         raise UsageError(str(error)) from None
     for name in ("class_weights", "label_smoothing"):
