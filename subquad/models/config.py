@@ -34,8 +34,9 @@ class ModelConfig:
     """How a classifier sums up a row: the mean over real tokens, or a leading token of its own."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
-    token_dropout: float = 0.0
-    """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
+    token_dropout: float | None = 0.0
+    """Part of a row's tokens that a classifier does not see in training, drawn anew each time;
+    None = by the length of the texts, and said."""
     tied: bool = False
     """Causal head shares its weights with the embedding."""
 
@@ -80,7 +81,7 @@ class ModelConfig:
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
         for name in ("dropout", "token_dropout"):
-            if not 0 <= getattr(self, name) < 1:
+            if not 0 <= (getattr(self, name) or 0) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
         kind = "causal model" if causal else "classifier"
         for name in _BIDIRECTIONAL_ONLY if causal else _CAUSAL_ONLY:

@@ -66,7 +66,7 @@ class Classifier(nn.Module):
         self.cls = vocabulary if config.pooling == "cls" else None
         extra = 0 if self.cls is None else 1
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
-        self.token_dropout = config.token_dropout
+        self.token_dropout = config.token_dropout or 0.0
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self)
