@@ -5,6 +5,7 @@ letter  meaning
 ======  ==============================================================
 b       batch: independent rows
 t       time: position in the sequence (the papers' N)
+s       time where some tokens are left out
 d       width of the model (FNet's d_h, Fastformer's d)
 h       heads
 k       width of a query or key in one head (the papers' D or C)

@@ -50,7 +50,10 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
         SubquadError: unusable data, a loss that is not finite, a checkpoint that does not fit.
         Interrupted: a signal came; the run was saved and can be resumed.
     """
-    out = Path(out)
+    check(config)
+    out, on = Path(out), device()
+    precision = resolve(config.training.precision, on)
+    config = replace(config, training=replace(config.training, precision=precision))
     _check(config, out, resume)
     if config.training.start and not resume:
         transfer.check(config)
@@ -59,14 +62,10 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     alone = [] if len(held_out) else ["nothing is held out: the last weights are kept, unscored"]
     for text in [*task.notes, *alone]:
         watch({"kind": "note", "text": text}, 0.0)
-    config, on = task.config, device()
-    config = replace(
-        config, training=replace(config.training, precision=resolve(config.training.precision, on))
-    )
     model = _model(task)
     if config.training.start and not (resume and checkpoint.checkpoints(out)):
-        watch({"kind": "note", "text": transfer.take_over(model, config)}, 0.0)
-    loop = _Loop(config, out, task, training, held_out, model.to(on), watch)
+        watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
+    loop = _Loop(task.config, out, task, training, held_out, model.to(on), watch)
     loop.begin(resume)
     with _signals() as received, closing(loop):
         loop.run(received)
@@ -76,9 +75,12 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
-    check(config)
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
+    if checkpoint.checkpoints(out):  # the data can settle some fields: those are compared later
+        Config.load(out / checkpoint.CONFIG).refuse(
+            config, out, but=task_class(config.task).settled
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
     if not (out / checkpoint.CONFIG).exists() and out.is_dir():
@@ -164,11 +166,7 @@ class _Loop:
         return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
-        old = Config.load(self.out / checkpoint.CONFIG)
-        for part in ("task", "data", "model", "training"):
-            if getattr(old, part) != getattr(self.config, part):
-                changes = old.changes(self.config, part)
-                raise UsageError(f"{self.out} was made with another {part}: {changes}")
+        Config.load(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
         if _read(self.out / "data.json") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "

@@ -43,7 +43,7 @@ def command(
 
     known = names(causal=task_class(task).causal)
     mixers = [n.strip() for n in contestants.split(",")] if contestants else known
-    config = configure(task, data, values)
+    config = configure(task, data, values | {"mixers": ",".join(mixers)})
     with bar("comparing") as update:
 
         def watch(line: dict[str, Any], spent: float) -> None:

@@ -170,6 +170,11 @@ def _mixer_options(
                 f" ({having})"
             )
         for name in takers:
+            if option in chosen.get(name, {}):
+                raise UsageError(
+                    f"--mixer-option {item!r}: {name}.{option} was already given as "
+                    f"{chosen[name][option]!r}; give it once"
+                )
             chosen.setdefault(name, {})[option] = _value(value)
     return chosen
 

@@ -137,6 +137,8 @@ def _images(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
     from subquad.tasks.pictures import contact_sheet
 
     out = values["out"] or run.path / "samples.png"
+    if out.suffix.lower() != ".png":
+        raise UsageError(f"--out {out}: images are written as PNG; name it {out.stem}.png")
     given = None
     if values["prompt_image"] is not None:
         given = open_images(values["prompt_image"]).pixels

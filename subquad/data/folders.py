@@ -94,6 +94,9 @@ def _is_hidden(name: str) -> bool:
 def pieces(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
     """(piece, problem) of a text file, each of about a megabyte and, where there are lines, of
     whole ones; a problem ends it."""
+    if problem := _no_file(path):
+        yield "", problem
+        return
     held = ""
     for text, damaged in Lines(ByteFile(path), encoding).decoded():
         if damaged:
@@ -106,6 +109,15 @@ def pieces(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
         held += text[cut:]
     if held:
         yield held, ""
+
+
+def _no_file(path: Path) -> str:
+    """Why a name in a folder cannot be opened as a file; a pipe would be waited for without end."""
+    if path.is_file():
+        return ""
+    if path.is_symlink():
+        return f"is a link to {os.readlink(path)!r}, which is no file"
+    return "is no file" if path.exists() else "is no longer there"
 
 
 def _fault(path: Path, encoding: str) -> str:

@@ -124,8 +124,12 @@ def fingerprint(
     return blake2b(json.dumps(made_of, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """None where there is no file, which reading says better (or skips)."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
     return found.st_size, found.st_mtime_ns
 
 

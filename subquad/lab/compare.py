@@ -12,7 +12,6 @@ is broken off, and a machine that slows down, are fair to all. The same call con
 """
 
 import json
-import shutil
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +25,7 @@ from subquad.lab import machine
 from subquad.lab.floors import Floor, encoded, floors
 from subquad.lab.measure import LENGTHS, Measured, measure
 from subquad.lab.reproduce import compare_command
-from subquad.lab.runs import Result, Watch, obtain, run_name
+from subquad.lab.runs import Result, Watch, nothing_left, obtain, run_name
 from subquad.lab.verdict import Candidate, Figure, Verdict, judge
 from subquad.models.precision import device, resolve
 from subquad.tasks import Config, Task, check, task_class
@@ -141,18 +140,16 @@ def study(
     out = Path(out)
     plan = _plan(config, mixers, seeds)
     numbers = tuple(dict.fromkeys(c.training.seed for c in plan))
-    data = {
-        seed: task_class(config.task).fit(_seeded(config, seed), out / "runs" / f"store-seed{seed}")
-        for seed in numbers
-    }
-    if not len(data[numbers[0]][2]):
-        for seed in numbers:
-            shutil.rmtree(out / "runs" / f"store-seed{seed}", ignore_errors=True)
-        raise UsageError(
-            "no rows are held out, and they choose the weights: --validation must be above 0"
-        )
-    if test is not None:
-        encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
+    stores = {seed: out / "runs" / f"store-seed{seed}" for seed in numbers}
+    with nothing_left(out, out / "runs", *stores.values()):
+        fit = task_class(config.task).fit
+        data = {seed: fit(_seeded(config, seed), store) for seed, store in stores.items()}
+        if not len(data[numbers[0]][2]):
+            raise UsageError(
+                "no rows are held out, and they choose the weights: --validation must be above 0"
+            )
+        if test is not None:
+            encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
     runs = []
     for i, one in enumerate(plan):
         runs.append(obtain(one, out, test, data[one.training.seed][1:], _part(watch, i, len(plan))))
@@ -271,7 +268,12 @@ def _measure(
     def note(line: dict[str, Any], spent: float) -> None:
         watch(line, 0.9 + 0.1 * spent)
 
-    options = {n: o for n, o in config.model.mixer_options.items() if n in mixers}
+    # One block is measured at many lengths, on rows without padding: how it pads is no matter.
+    options = {
+        name: {key: value for key, value in chosen.items() if key not in ("padding", "length")}
+        for name, chosen in config.model.mixer_options.items()
+        if name in mixers
+    }
     model = replace(config.model, mixer_options=options)
     return measure(
         mixers,

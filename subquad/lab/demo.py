@@ -180,7 +180,12 @@ def compare_config(settings: Settings) -> Config:
             config.model, layers=1, d=64, heads=4, ff=128, dropout=0.0, token_dropout=0.0
         ),
         training=replace(
-            config.training, epochs=settings.epochs, lr=4e-3, precision="fp32", label_smoothing=0.0
+            config.training,
+            epochs=settings.epochs,
+            batch=16,
+            lr=4e-3,
+            precision="fp32",
+            label_smoothing=0.0,
         ),
     )
 

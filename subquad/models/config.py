@@ -53,8 +53,9 @@ class ModelConfig:
     """Token id that fills rows up; only mixers that let padding take part ever see its vector."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
-    token_dropout: float = 0.0
-    """Part of a row's tokens that a classifier does not see in training, drawn anew each time."""
+    token_dropout: float | None = 0.0
+    """Part of a row's tokens that a classifier does not see in training, drawn anew each time;
+    None = by the length of the texts, and said."""
     tied: bool = False
     """Causal head shares its weights with the embedding."""
     mixture: int = 0
@@ -91,10 +92,13 @@ class ModelConfig:
         for option, value in (("heads", self.heads), ("length", length)):
             if option in known and known[option] is Parameter.empty:
                 chosen.setdefault(option, value)
+        if chosen.get("padding") == "fixed":
+            chosen.setdefault("length", length)
         return build(name, self.d, causal=causal, **chosen)
 
-    def check(self, *, causal: bool) -> None:
-        """Refuse a configuration that no model can have, before any work is done.
+    def check(self, *, causal: bool, length: int = 1) -> None:
+        """Refuse a configuration that no model of rows up to ``length`` can have, before any work
+        is done.
 
         Raises:
             ValueError: naming the field, what was found and what would be right.
@@ -115,7 +119,7 @@ class ModelConfig:
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
         for name in ("dropout", "token_dropout"):
-            if not 0 <= getattr(self, name) < 1:
+            if not 0 <= (getattr(self, name) or 0) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
         kind = "causal model" if causal else "classifier"
         for name in _BIDIRECTIONAL_ONLY if causal else _CAUSAL_ONLY:
@@ -131,7 +135,7 @@ class ModelConfig:
         for name in dict.fromkeys(used):
             try:
                 with torch.device("meta"):  # nothing is allocated
-                    self.build_mixer(name, causal=causal, length=1)  # any: the data decides
+                    self.build_mixer(name, causal=causal, length=length)
             except TypeError as error:
                 raise ValueError(f"mixer {name!r}: {error}") from None
 

@@ -1,7 +1,7 @@
 """The two models: a classifier over whole rows, and a causal model that streams."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from subquad.mixers.base import Mixer, zero_padding
@@ -10,7 +10,7 @@ from subquad.models.config import ModelConfig
 from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
-from subquad.shapes import Logits, Mask, Pooled, Sequence, Tokens
+from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
 
 
 class Encoder(nn.Module):
@@ -39,29 +39,24 @@ class Encoder(nn.Module):
         self,
         tokens: Tokens,
         mask: Mask | None = None,
-        seen: Mask | None = None,
+        positions: Positions | None = None,
         types: Tokens | None = None,
     ) -> Sequence:
-        """Vectors ``[b, t, d]``. Tokens that are not ``seen`` are hidden like padding, but keep
-        their place: positions count them."""
+        """Vectors ``[b, t, d]``. ``positions`` are those of the real tokens; None counts them."""
         t = tokens.shape[1]
         if self.fixed_length is not None:
+            assert positions is None, "padding takes part, so its places are counted here"
             fill = (0, max(self.fixed_length - t, 0))
             real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
             mask = nn.functional.pad(real, fill)
-            seen = None if seen is None else nn.functional.pad(seen, fill)
-            types = None if types is None else nn.functional.pad(types, fill)
-            tokens = nn.functional.pad(tokens, fill)
-        positions = real_positions(tokens, mask)
+            types = None if types is None else nn.functional.pad(types, fill).masked_fill(~mask, 0)
+            tokens = nn.functional.pad(tokens, fill).masked_fill(~mask, self.pad)
+        if positions is None:
+            positions = real_positions(tokens, mask)
         if self.fixed_length is not None and mask is not None:
             # Padding that takes part stands where it stands, as in the papers' code.
             places = real_positions(tokens, None).clamp(max=self.embedding.length - 1)
             positions = torch.where(mask, positions, places)
-        if seen is not None:
-            mask = seen if mask is None else mask & seen
-        if self.fixed_length is not None and mask is not None:
-            tokens = tokens.masked_fill(~mask, self.pad)
-            types = None if types is None else types.masked_fill(~mask, 0)
         x = self.embedding(tokens, positions, types)
         for block in self.blocks:
             x = block(x, mask)
@@ -98,7 +93,7 @@ class Classifier(nn.Module):
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
         poolers = {"attention": AttentionPooling, "pooler": Pooler}
         self.pooler = poolers[config.pooling](config.d) if config.pooling in poolers else None
-        self.token_dropout = config.token_dropout
+        self.token_dropout = config.token_dropout or 0.0
         self.dropout = nn.Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self, config.initialisation)
@@ -119,20 +114,37 @@ class Classifier(nn.Module):
         self, tokens: Tokens, mask: Mask | None = None, types: Tokens | None = None
     ) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]``."""
-        seen = None
-        if self.training and self.token_dropout:
-            seen = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
-            mask, seen = (
-                m if m is None else nn.functional.pad(m, (1, 0), value=True) for m in (mask, seen)
-            )
+            mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=True)
             types = None if types is None else nn.functional.pad(types, (1, 0))
-        x = self.encoder(tokens, mask, seen, types)
-        if seen is not None:
-            mask = seen if mask is None else mask & seen
+        positions = None
+        if self.training and self.token_dropout:
+            tokens, mask, positions, types = self._fewer(tokens, mask, types)
+        x = self.encoder(tokens, mask, positions, types)
         out: Tensor = self.head(self.dropout(self.pool(x, mask)))
         return out
+
+    def _fewer(
+        self, tokens: Tokens, mask: Mask | None, types: Tokens | None
+    ) -> tuple[
+        Int[Tensor, "b s"],
+        Bool[Tensor, "b s"] | None,
+        Int[Tensor, "b s"] | None,
+        Int[Tensor, "b s"] | None,
+    ]:
+        """Some tokens left out, which saves their work. The others keep their places."""
+        kept = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
+        if self.cls is not None or isinstance(self.pooler, Pooler):
+            kept[:, 0] = True
+        if self.encoder.fixed_length is not None:  # rows cannot be shorter: padding in its place
+            return tokens.masked_fill(~kept, self.encoder.pad), mask, None, types
+        kept = kept if mask is None else kept & mask
+        most = int(kept.sum(1).max().clamp(min=1))
+        which = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        positions = real_positions(tokens, mask).gather(1, which)
+        types = None if types is None else types.gather(1, which)
+        return tokens.gather(1, which), kept.gather(1, which), positions, types
 
 
 class CausalModel(nn.Module):

@@ -47,7 +47,7 @@ def check(config: Config) -> None:
     try:
         config.data.check()
         config.training.check()
-        config.model.check(causal=task.causal)
+        config.model.check(causal=task.causal, length=config.data.length)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if config.model.mixture and task is not Pixels:

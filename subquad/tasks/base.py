@@ -46,6 +46,8 @@ class Task(ABC):
     name: ClassVar[str]
     causal: ClassVar[bool]
     score: ClassVar[Score]
+    settled: ClassVar[tuple[str, ...]] = ("length",)
+    """Fields of the configuration that the data may settle otherwise than was asked."""
     config: Config
     """The run's configuration, with what the data decided filled in."""
     notes: Sequence[str] = ()

@@ -33,6 +33,9 @@ from subquad.tasks.texts import (
     tokenizer_for,
 )
 
+#: Texts of so many tokens on average are long.
+LONG = 100
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -46,6 +49,7 @@ class Classify(Task):
     """Text or pixels in, a class out."""
 
     name: ClassVar[str] = "classify"
+    settled: ClassVar[tuple[str, ...]] = ("length", "token_dropout")
     causal: ClassVar[bool] = False
     score: ClassVar[Score] = Score("accuracy", higher_is_better=True)
 
@@ -64,11 +68,11 @@ class Classify(Task):
     def defaults(cls) -> Config:
         return Config(
             task=cls.name,
-            data=DataConfig(),
+            data=DataConfig(length=512),
             model=ModelConfig(
-                mixers=("fastformer",), d=128, ff=256, dropout=0.2, token_dropout=0.2
+                mixers=("fastformer",), layers=1, d=64, ff=128, dropout=0.2, token_dropout=None
             ),
-            training=TrainConfig(epochs=4, batch=16, label_smoothing=0.1),
+            training=TrainConfig(epochs=4, batch=32, lr=2e-3, label_smoothing=0.1),
         )
 
     @classmethod
@@ -86,6 +90,7 @@ class Classify(Task):
         training, held_out = stored.examples.view(train), stored.examples.view(held)
         task.notes = [
             *notes(source, stored.examples, data.length),
+            *task._settle(float(training.tokens.lengths.mean())),
             *filter(None, [labels.rare(y, data.path), _repeated(source, train, held)]),
         ]
         if config.training.class_weights:
@@ -115,7 +120,21 @@ class Classify(Task):
         assert examples.labels is not None
         rows = split(len(examples), config.data.validation, seed=0, labels=examples.labels)
         task = cls(config, Labels(tuple(map(str, range(10)))), None)
+        task.notes = task._settle(length)
         return task, examples.select(rows[0]), examples.select(rows[1])
+
+    def _settle(self, mean: float) -> list[str]:
+        """The one default that depends on the data: long texts say everything several times, so
+        more of them can be left out (LOG.md). What a person should know of it."""
+        if self.config.model.token_dropout is not None:
+            return []
+        share = 0.5 if mean >= LONG else 0.2
+        model = replace(self.config.model, token_dropout=share)
+        self.config = replace(self.config, model=model)
+        return [
+            f"token_dropout is {share}: texts have {mean:.0f} tokens on average "
+            f"({'' if mean >= LONG else 'fewer than '}{LONG}{' or more' if mean >= LONG else ''})"
+        ]
 
     def save(self, run: Path) -> None:
         self.labels.save(run / LABELS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from subquad.data.source import ReadOptions
-from subquad.errors import SubquadError
+from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig
 from subquad.models.precision import Precision
 
@@ -175,13 +175,21 @@ class Config:
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
 
-    def changes(self, new: "Config", part: str) -> str:
-        """How a part of ``new`` differs, for people."""
-        if part == "task":
-            return f"{self.task} then, {new.task} now"
-        before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
-        changed = [name for name in before if before[name] != after[name]]
-        return "; ".join(f"{name} was {before[name]}, is {after[name]}" for name in changed)
+    def refuse(self, new: "Config", run: Path, *, but: tuple[str, ...] = ()) -> None:
+        """Refuse to go on with ``run``, made as this says, as ``new`` says; fields named in ``but``
+        may differ.
+
+        Raises:
+            UsageError: every difference is named, then and now.
+        """
+        if self.task != new.task:
+            raise UsageError(f"{run} was made with another task: {self.task} then, {new.task} now")
+        for part in ("data", "model", "training"):
+            before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
+            changed = [n for n in before if n not in but and before[n] != after[n]]
+            if changed:
+                changes = "; ".join(f"{n} was {before[n]}, is {after[n]}" for n in changed)
+                raise UsageError(f"{run} was made with another {part}: {changes}")
 
     @classmethod
     def load(cls, path: Path) -> "Config":

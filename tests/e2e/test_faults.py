@@ -142,3 +142,16 @@ def test_b36_one_class_is_refused_and_a_rare_one_kept(cli):
     metrics = json.loads(cli("evaluate", "run", "rare.csv", "--json")[1])
     assert set(metrics["classes"]) == {"sport", "money", "weather"}
     assert metrics["majority"] == pytest.approx(20 / 41)
+
+
+@pytest.mark.parametrize(("words", "share"), [(99, 0.2), (100, 0.5)])
+def test_the_default_that_depends_on_the_data_is_said_and_resumed(cli, words, share):
+    csv("a.csv", [(" ".join([text] * (words // 3) + ["x"] * (words % 3)), y) for text, y in ROWS])
+    code, _, err = train(cli, "a.csv")
+    assert code == 0
+    assert f"token_dropout is {share}: texts have {words} tokens on average" in err
+    assert json.loads(Path("run/config.json").read_text())["model"]["token_dropout"] == share
+    assert train(cli, "a.csv", "run", "--resume")[0] == 0
+    code, _, err = train(cli, "a.csv", "other", "--token-dropout", "0.1")
+    assert code == 0
+    assert "token_dropout is" not in err

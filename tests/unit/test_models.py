@@ -96,16 +96,38 @@ def test_shared_mixers_are_one_to_the_optimiser_and_on_disk(causal, tmp_path):
     assert layers[0].mixer is layers[2].mixer
 
 
-def test_token_dropout_hides_tokens_but_keeps_places():
-    model = classifier(mixers=("none",), token_dropout=0.5).train()
-    model.token_dropout = 0.5
-    tokens = torch.arange(10).unsqueeze(0)
-    seen = []
-    model.encoder.embedding.register_forward_hook(lambda *a: seen.append(a[1][1]))
-    first, second = model(tokens), model(tokens)
-    assert not torch.equal(first, second)
-    assert all(positions.tolist() == [list(range(10))] for positions in seen)
+@pytest.mark.parametrize("pooling", ["mean", "cls", "attention", "pooler"])
+@pytest.mark.parametrize("mixer", names(causal=False))
+def test_token_dropout_leaves_tokens_out_and_the_others_in_their_places(mixer, pooling):
+    """The same as hiding them; an empty row stays one."""
+    model = classifier(mixers=(mixer,), pooling=pooling, token_dropout=0.5).train()
+    tokens, mask = torch.randint(0, 11, (4, 9)), torch.ones(4, 9).bool()
+    mask[1, 6:], mask[2] = False, False
+    torch.manual_seed(0)
+    found = model(tokens, mask)
+    if model.cls is not None:
+        tokens = torch.nn.functional.pad(tokens, (1, 0), value=model.cls)
+        mask = torch.nn.functional.pad(mask, (1, 0), value=True)
+    torch.manual_seed(0)
+    kept = torch.rand(tokens.shape) >= 0.5
+    kept[:, 0] |= pooling in ("cls", "pooler")
+    hidden = kept & mask
+    assert 0 < hidden.sum() < mask.sum()
+    x = model.encoder(tokens, hidden, real_positions(tokens, mask))
+    wanted = model.head(model.pool(x, hidden))
+    torch.testing.assert_close(found, wanted, atol=2e-6, rtol=1e-5)
     assert torch.equal(model.eval()(tokens), model(tokens))
+
+
+def test_token_dropout_under_fixed_padding_puts_padding_in_their_place():
+    options = {"fnet": {"padding": "fixed", "length": 20}}
+    model = classifier(mixers=("fnet",), mixer_options=options, token_dropout=0.5).train()
+    tokens = torch.randint(1, 11, (2, 7))
+    torch.manual_seed(0)
+    found = model(tokens)
+    torch.manual_seed(0)
+    kept = torch.rand(tokens.shape) >= 0.5
+    torch.testing.assert_close(model.eval()(tokens * kept), found, atol=2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "none"])
