@@ -20,7 +20,7 @@ Engine::Buffer<T> Engine::zeros(int64_t n) {
 
 Engine::Engine(const Spec& s, const char* block, int threads)
     : spec(s), plan(s), block_(block), crew_(threads) {
-  scratch_ = zeros<float>(crew_.most() * 3 * row(s.d / s.heads));
+  scratch_ = zeros<float>(crew_.most() * scratch_floats(s));
   probability_ = zeros<double>(crew_.most() * row(s.outputs));
   order_ = zeros<int32_t>(crew_.most() * row(s.outputs));
   reserve(1);

@@ -118,6 +118,11 @@ inline int64_t head_state(const Spec& s) {
 }
 inline int64_t state_floats(const Spec& s) { return s.layers * s.heads * head_state(s); }
 
+// Working space of one member: q, k and v of a head, and some rows of weights in float32.
+inline int64_t scratch_floats(const Spec& s) {
+  return 3 * row(s.d / s.heads) + kRow * row(s.d > s.ff ? s.d : s.ff);
+}
+
 // What one step works on. Rows of `x` … `logits` belong to streams and are `row(width)` floats
 // apart; the filling is zero and stays zero.
 struct Step {
@@ -129,7 +134,7 @@ struct Step {
   const int32_t* tokens;     // [n]
   const int64_t* positions;  // [n]
   float *x, *normed, *qkv, *mixed, *added, *hidden, *logits;
-  float* scratch;            // 3 · row(d / heads) floats for each member of the crew
+  float* scratch;            // scratch_floats for each member of the crew
 };
 
 }  // namespace subquad

@@ -29,10 +29,12 @@ inline void in_register(V& v) {
 
 // Weights as they lie in the block, and a vector of them in float32.
 struct F32 {
+  static constexpr bool kNarrow = false;
   using type = float;
   static V widen(const float* p) { return load(p); }
 };
 struct Bf16 {
+  static constexpr bool kNarrow = true;
   using type = uint16_t;
   static V widen(const uint16_t* p) {
 #if defined(__AVX512F__)
@@ -47,6 +49,7 @@ struct Bf16 {
   }
 };
 struct I8 {
+  static constexpr bool kNarrow = true;
   using type = int8_t;
   static V widen(const int8_t* p) {
 #if defined(__AVX512F__)
@@ -129,11 +132,13 @@ struct Product {
   const float *scales, *bias;
   int64_t w_row, columns;
 
-  Product(const Affine& a, const char* block)
+  float* room;  // for kW rows in float32
+
+  Product(const Affine& a, const char* block, float* room)
       : w(reinterpret_cast<const typename W::type*>(block + a.w.at)),
         scales(a.w.scales ? reinterpret_cast<const float*>(block + a.w.scales) : nullptr),
         bias(a.bias ? reinterpret_cast<const float*>(block + a.bias) : nullptr),
-        w_row(row(a.w.columns)), columns(row(a.w.columns)) {}
+        w_row(row(a.w.columns)), columns(row(a.w.columns)), room(room) {}
 
   void put(float* y, int64_t r, float dot) const {
     const float offset = bias ? bias[r] : 0.0f;
@@ -162,6 +167,21 @@ struct Product {
       put<kR, kB>(y, b, at, dots);
     }
   }
+  // Streams [0, end) by rows that are widened once for all of them.
+  template <int kR, int kB>
+  void widened(const Rows& x, const Rows& y, int64_t end, int64_t from, int64_t to) const {
+    for (int64_t r = from; r < to; r += kR) {
+      const int64_t at = r + kR <= to ? r : to - kR;
+      for (int i = 0; i < kR; ++i)
+        for (int64_t c = 0; c < columns; c += kW)
+          store(room + i * columns + c, W::widen(w + (at + i) * w_row + c));
+      for (int64_t b = 0; b < end; b += kB) {
+        V dots;
+        tile<F32, kR, kB>(room, columns, x.p + b * x.apart, x.apart, columns, &dots);
+        put<kR, kB>(y, b, at, dots);
+      }
+    }
+  }
   void few(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
     for (int64_t b = 0; b < x.n; ++b)
       for (int64_t r = from; r < to; ++r) {
@@ -176,7 +196,10 @@ struct Product {
     constexpr int64_t kPanel = 32;
     if (to - from < kW) return few(x, y, from, to);
     int64_t b = 0;
-    if (x.n >= kB) {
+    if (W::kNarrow && x.n >= 2 * kB) {
+      b = x.n / kB * kB;
+      widened<kW / kB, kB>(x, y, b, from, to);
+    } else if (x.n >= kB) {
       const int64_t whole = x.n / kB * kB;
       for (int64_t panel = from; panel < to; panel += kPanel) {
         int64_t begin = panel, end = least(panel + kPanel, to);

@@ -148,7 +148,10 @@ class Member {
   void mine(const Affine& a, const Rows& x, const Rows& y) const {
     int64_t from, to;
     share(a.w.rows, &from, &to);
-    Product<W>(a, s_.block)(x, y, from, to);
+    Product<W>(a, s_.block, room())(x, y, from, to);
+  }
+  float* room() const {
+    return s_.scratch + me_ * scratch_floats(spec_) + 3 * row(spec_.d / spec_.heads);
   }
   void normalise(const float* from, float* to, const Norm& norm, int64_t b) const {
     const int64_t at = b * row(spec_.d);
@@ -184,10 +187,10 @@ class Member {
     const int64_t first = spec_.heads * me_ / crew_.size();
     const int64_t end = spec_.heads * (me_ + 1) / crew_.size();
     if (first == end) return;
-    const Product<W> qkv(layer.qkv, s_.block);
+    const Product<W> qkv(layer.qkv, s_.block, room());
     const Rows out{s_.qkv, row(3 * d), s_.n};
     for (int part = 0; part < 3; ++part) qkv(in, out, part * d + first * k, part * d + end * k);
-    float* q = s_.scratch + me_ * 3 * padded_k;
+    float* q = s_.scratch + me_ * scratch_floats(spec_);
     for (int64_t b = 0; b < s_.n; ++b) {
       for (int64_t head = first; head < end; ++head) {
         const float* from = s_.qkv + b * row(3 * d) + head * k;
