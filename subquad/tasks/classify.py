@@ -70,9 +70,9 @@ class Classify(Task):
             task=cls.name,
             data=DataConfig(length=512),
             model=ModelConfig(
-                mixers=("fastformer",), layers=1, d=64, ff=128, dropout=0.2, token_dropout=None
+                mixers=("fastformer",), d=128, ff=256, dropout=0.2, token_dropout=None
             ),
-            training=TrainConfig(epochs=4, batch=32, lr=2e-3, label_smoothing=0.1),
+            training=TrainConfig(epochs=4, batch=16, label_smoothing=0.1),
         )
 
     @classmethod
