@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo bench test test-long check info clean
+.PHONY: demo bench wasm test test-long check info clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kernels/csrc/*)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
@@ -19,6 +19,9 @@ demo: $(STAMP)                ## the main job on built-in data; ends with one re
 
 bench: $(STAMP)               ## speed and memory on this machine, into results/kernels
 	$(BIN)/subquad bench --out results/kernels
+
+wasm: $(STAMP)                ## the engine of exported pages, as WebAssembly
+	$(BIN)/python -m subquad.export.building
 
 test: $(STAMP) check          ## everything that CI runs
 	$(BIN)/python -m pytest -n auto --dist loadfile

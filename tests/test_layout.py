@@ -172,6 +172,14 @@ def test_tests_are_short_too() -> None:
     assert not complaints, "\n".join(complaints)
 
 
+def test_what_pages_are_made_of_is_short_too() -> None:
+    kinds = {".js", ".mjs", ".css", ".j2", ".cpp", ".h"}
+    found = [f for f in PACKAGE.rglob("*") if f.suffix in kinds]
+    assert len(found) > 10
+    complaints = [c for f in found for c in short(f, f.read_text("utf-8"))]
+    assert not complaints, "\n".join(complaints)
+
+
 def test_every_mixer_has_a_reference() -> None:
     there = {f.stem for f in ROOT.glob("tests/reference/*.py")} - {"__init__"}
     assert there == set(MIXERS), "one reference per mixer, one mixer per reference"

@@ -118,6 +118,15 @@ class Tokenizer:
         return not isinstance(self._fast, words.Words)
 
     @property
+    def alphabet(self) -> alphabets.Bytes | alphabets.Chars | None:
+        """What its tokens are, where they are single bytes or characters."""
+        return None if isinstance(self._fast, words.Words) else self._fast
+
+    def token(self, i: int) -> str:
+        """How the vocabulary spells token ``i``."""
+        return str(self._inner.id_to_token(i))
+
+    @property
     def hash(self) -> str:
         """Equal for tokenizers that encode equally because they are the same."""
         frame = "" if self._frame is None else repr(self._frame)

@@ -95,12 +95,12 @@ def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
     reason = unsupported(model)
     if reason is not None:
         raise UsageError(f"the step engine cannot serve this model: {reason}")
-    pieces = [_bytes(piece) for piece in _pieces(model, weights)]
-    size = sum(-(-len(piece) // ALIGNED) * ALIGNED for piece in pieces)
+    filled = [_bytes(piece) for piece in pieces(model, weights)]
+    size = sum(-(-len(piece) // ALIGNED) * ALIGNED for piece in filled)
     room = torch.zeros(size + ALIGNED, dtype=torch.uint8)
     block = room[-room.data_ptr() % ALIGNED :][:size]
     at = 0
-    for piece in pieces:
+    for piece in filled:
         block[at : at + len(piece)] = piece
         at += -(-len(piece) // ALIGNED) * ALIGNED
     return Packed(_spec(model, weights), block)
@@ -129,7 +129,8 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     )
 
 
-def _pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
+def pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
+    """The block's pieces in order, their rows not yet filled; matrices have two dimensions."""
     embedding = model.embedding
     yield from _matrix(embedding.tokens.weight, weights)
     if embedding.positions is not None:

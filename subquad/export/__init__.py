@@ -1,0 +1,1 @@
+"""A trained run as something to give away: one HTML page, or ONNX files."""

@@ -1,0 +1,26 @@
+// Runs the worker of a page in node, without a browser: node check.mjs PAGE < REQUESTS, which
+// is JSON, a list of messages to the worker. Prints all its answers as JSON.
+import { readFileSync } from "node:fs";
+
+const page = readFileSync(process.argv[2], "utf8");
+const element = (id) => {
+  const open = page.indexOf(`<script id="${id}"`);
+  if (open < 0) throw new Error(`not a page of subquad: it has no ${id}`);
+  const from = page.indexOf(">", open) + 1;
+  return page.slice(from, page.indexOf("</script>", from));
+};
+const answers = [];
+let answered = null;
+globalThis.postMessage = (message) => {
+  answers.push(message);
+  if (["ready", "done", "checked", "error"].includes(message.kind)) answered();
+};
+globalThis.onmessage = null;
+new Function(element("worker"))();
+
+const load = { kind: "load", about: element("about"), weights: element("weights"), engine: element("engine") };
+for (const data of [load, ...JSON.parse(readFileSync(0, "utf8"))]) {
+  await new Promise((go) => { answered = go; globalThis.onmessage({ data }); });
+  if (answers.at(-1).kind === "error") break;
+}
+process.stdout.write(JSON.stringify(answers));

@@ -1,0 +1,238 @@
+// The half of the page that computes: the step engine, and the loop around it. Also run by node.
+"use strict";
+
+const SLICE = 30; // milliseconds of work between two looks at the messages
+let about = null, engine = null, stopped = false, job = Promise.resolve();
+
+function bytesOf(base64) {
+  const text = atob(base64), bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+// FIPS 180-4. The browser's own is there only on secure origins, and a page may come over http.
+function sha256(bytes) {
+  const primes = [], k = new Uint32Array(64), h = new Uint32Array(8), w = new Uint32Array(64);
+  for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
+  const fraction = (x) => Math.floor((x - Math.floor(x)) * 2 ** 32);
+  primes.forEach((p, i) => { k[i] = fraction(Math.cbrt(p)); if (i < 8) h[i] = fraction(Math.sqrt(p)); });
+  const padded = new Uint8Array(Math.ceil((bytes.length + 9) / 64) * 64);
+  padded.set(bytes);
+  padded[bytes.length] = 0x80;
+  const view = new DataView(padded.buffer);
+  view.setUint32(padded.length - 8, Math.floor(bytes.length / 2 ** 29));
+  view.setUint32(padded.length - 4, bytes.length << 3);
+  const turn = (x, n) => (x >>> n) | (x << (32 - n));
+  for (let at = 0; at < padded.length; at += 64) {
+    for (let i = 0; i < 16; i++) w[i] = view.getUint32(at + 4 * i);
+    for (let i = 16; i < 64; i++) {
+      const a = w[i - 15], b = w[i - 2];
+      w[i] = w[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ (a >>> 3)) + w[i - 7]
+        + (turn(b, 17) ^ turn(b, 19) ^ (b >>> 10));
+    }
+    let [a, b, c, d, e, f, g, s] = h;
+    for (let i = 0; i < 64; i++) {
+      const one = (s + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + k[i] + w[i]) | 0;
+      const two = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      s = g; g = f; f = e; e = (d + one) | 0; d = c; c = b; b = a; a = (one + two) | 0;
+    }
+    [a, b, c, d, e, f, g, s].forEach((x, i) => { h[i] += x; });
+  }
+  return Array.from(h, (x) => x.toString(16).padStart(8, "0")).join("");
+}
+
+function load(message) {
+  about = JSON.parse(message.about);
+  const weights = bytesOf(message.weights), binary = bytesOf(message.engine);
+  for (const [what, bytes] of [["weights", weights], ["engine", binary]]) {
+    const found = sha256(bytes);
+    if (found !== about[what + "_sha256"]) {
+      throw new Error(`The ${what} of this page have been changed or damaged: their SHA-256 is `
+        + `${found.slice(0, 12)}…, not ${about[what + "_sha256"].slice(0, 12)}…. Export it again.`);
+    }
+  }
+  const core = new WebAssembly.Instance(new WebAssembly.Module(binary), {}).exports;
+  const spec = core.take(4 * about.spec.length);
+  new Int32Array(core.memory.buffer, spec, about.spec.length).set(about.spec);
+  const size = core.block_bytes(spec, about.eps), block = core.take(size);
+  if (about.halves === null) {
+    if (weights.length !== size) throw new Error("The weights do not fill the engine's plan.");
+    new Uint8Array(core.memory.buffer, block, size).set(weights);
+  } else {
+    widen(core, weights, block, size);
+  }
+  core.load(spec, about.eps, block);
+  engine = core;
+  return { kind: "ready", state: core.state_bytes() };
+}
+
+function widen(core, weights, block, size) {
+  const most = Math.max(...about.halves.map(([half, n]) => (half ? 2 : 4) * n));
+  const room = core.take(most);
+  let from = 0, to = block;
+  for (const [half, n] of about.halves) {
+    const part = weights.subarray(from, from + (half ? 2 : 4) * n);
+    new Uint8Array(core.memory.buffer, half ? room : to, part.length).set(part);
+    if (half) core.widen(to, room, n);
+    from += part.length;
+    to += 4 * n;
+  }
+  if (from !== weights.length || to !== block + size) {
+    throw new Error("The weights do not fill the engine's plan.");
+  }
+}
+
+// Lets messages in. A timer would be held back to four milliseconds.
+function breathe() {
+  return new Promise((go) => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = () => { channel.port1.close(); go(); };
+    channel.port2.postMessage(0);
+  });
+}
+
+function encode(text) {
+  if (/\p{Surrogate}/u.test(text)) throw new Error("The prompt holds half a character.");
+  const v = about.vocabulary;
+  if (v.kind === "bytes") return Array.from(new TextEncoder().encode(text), (b) => b + v.first);
+  const table = new Map(v.tokens.map((token, id) => [token, id]).filter(([token]) => token));
+  return Array.from(text, (c) => table.get(c) ?? v.unknown);
+}
+
+// Token ids → the bytes of their text.
+function decoder() {
+  const v = about.vocabulary, utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+  const last = { stream: true };
+  if (v.kind === "chars") return { push: (id) => v.tokens[id], finish: () => "" };
+  const push = (id) => (id < v.first ? "" : utf8.decode(Uint8Array.of(id - v.first), last));
+  return { push, finish: () => utf8.decode() };
+}
+
+function begin(how) {
+  const seed = BigInt(how.seed ?? 0);
+  engine.begin(how.temperature ?? 1, how.top_k ?? 0, how.top_p ?? 1, how.min_p ?? 0,
+    how.repetition_penalty ?? 1, Number(seed & 0xffffffffn), Number(seed >> 32n),
+    about.mixture, about.mixture_levels);
+}
+
+// Reads `prompt`, then draws until `take` says why it ends, or `length` tokens are made.
+async function generate({ prompt, length, how }, take, flush) {
+  if (about.limit !== null && prompt.length + length - 1 > about.limit) {
+    throw new Error(`A prompt of ${prompt.length - 1} tokens and ${length} more go beyond the `
+      + `${about.limit} positions that this model has learned.`);
+  }
+  begin(how);
+  let ended = null, made = 0, drawing = 0, slice = performance.now();
+  const pause = async () => {
+    if (performance.now() - slice < SLICE) return;
+    flush();
+    drawing += performance.now() - slice;
+    await breathe();
+    slice = performance.now();
+  };
+  for (let i = 0; i < prompt.length - 1 && !stopped; i++) {
+    engine.step(prompt[i]);
+    if (i % 64 === 63 && performance.now() - slice >= SLICE) {
+      postMessage({ kind: "reading", done: i + 1, of: prompt.length });
+      await breathe();
+      slice = performance.now();
+    }
+  }
+  slice = performance.now();
+  let token = prompt[prompt.length - 1];
+  while (!ended) {
+    if (stopped) ended = "stopped";
+    else if (made === length) ended = "length";
+    else {
+      engine.step(token);
+      token = engine.next();
+      made += 1;
+      ended = take(token);
+      await pause();
+    }
+  }
+  drawing += performance.now() - slice;
+  return { kind: "done", ended, tokens: made, seconds: drawing / 1000 };
+}
+
+async function write(message) {
+  const { stop, length, how } = message, text = decoder();
+  let pending = "", ready = "";
+  const release = (held) => {
+    const at = stop ? pending.indexOf(stop) : -1;
+    const certain = at >= 0 ? at : Math.max(pending.length - held, 0);
+    ready += pending.slice(0, certain);
+    pending = at >= 0 ? "" : pending.slice(certain);
+    return at >= 0 ? "stop" : null;
+  };
+  const take = (id) => {
+    if (id === about.start) return "end";
+    pending += text.push(id);
+    return release(stop ? stop.length - 1 : 0);
+  };
+  const flush = () => { if (ready) postMessage({ kind: "text", piece: ready }); ready = ""; };
+  const prompt = [about.start, ...encode(message.prompt)];
+  const done = await generate({ prompt, length, how }, take, flush);
+  if (done.ended !== "stop") {
+    pending += text.finish();
+    if (release(0)) done.ended = "stop";
+  }
+  flush();
+  return done;
+}
+
+async function draw({ given, how }) {
+  const length = about.shape.reduce((a, b) => a * b) - given.length;
+  let ready = [];
+  const flush = () => { if (ready.length) postMessage({ kind: "pixels", values: ready }); ready = []; };
+  const done = await generate({ prompt: [about.start, ...given], length, how },
+    (value) => { ready.push(value); return null; }, flush);
+  flush();
+  return done;
+}
+
+function check() {
+  const test = about.test, outputs = about.spec[5];
+  const expected = new Float32Array(bytesOf(test.outputs).buffer);
+  const kept = expected.length / outputs, first = test.prompt.length - kept;
+  let worst = 0;
+  const follow = (how, tokens) => {
+    begin(how);
+    test.prompt.forEach((token, i) => {
+      const at = engine.step(token);
+      if (i < first) return;
+      const found = new Float32Array(engine.memory.buffer, at, outputs);
+      const wanted = expected.subarray((i - first) * outputs, (i - first + 1) * outputs);
+      const scale = Math.max(1, ...wanted.map(Math.abs));
+      // Written so that NaN is worst of all.
+      found.forEach((x, j) => {
+        const off = Math.abs(x - wanted[j]) / scale;
+        if (!(off <= worst)) worst = off;
+      });
+    });
+    return tokens.every((token, i) => {
+      const drawn = engine.next();
+      if (i + 1 < tokens.length) engine.step(drawn);
+      return drawn === token;
+    });
+  };
+  const likeliest = follow({ temperature: 0 }, test.likeliest);
+  const drawn = follow(test.how, test.drawn);
+  const passed = worst <= test.tolerance && likeliest && drawn;
+  return { kind: "checked", passed, worst, likeliest, drawn,
+    tokens: [test.likeliest.length, test.drawn.length] };
+}
+
+const WORK = { load, write, draw, check };
+
+onmessage = ({ data }) => {
+  if (data.kind === "stop") { stopped = true; return; }
+  job = job.then(async () => {
+    stopped = false;
+    try {
+      postMessage(await WORK[data.kind](data));
+    } catch (error) {
+      postMessage({ kind: "error", during: data.kind, message: error.message });
+    }
+  });
+};

@@ -1,0 +1,79 @@
+"""The weights as a page carries them: the step engine's block, its matrices in f16 if so wished."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from subquad.errors import UsageError
+from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
+from subquad.models import CausalModel
+
+Precision = Literal["f16", "f32", "int8"]
+PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a page turns back into the engine's block."""
+
+    model: CausalModel
+    """The model whose matrices hold what the page sees."""
+    spec: tuple[int | float, ...]
+    data: bytes
+    halves: list[tuple[bool, int]] | None
+    """Runs of numbers in ``data``: whether f16, and how many; None = it is the block itself."""
+
+
+def payload(model: CausalModel, precision: Precision) -> Payload:
+    """The weights of ``model`` at ``precision``.
+
+    Raises:
+        UsageError: the engine cannot run this model, or f16 cannot hold a weight.
+    """
+    if precision == "int8":
+        rounded = rounded_model(model, "int8")
+        packed = pack(model, "int8")
+        return Payload(rounded, packed.spec, _bytes(packed.block), None)
+    if precision == "f32":
+        packed = pack(model)
+        return Payload(model, packed.spec, _bytes(packed.block), None)
+    rounded = _halved(model)
+    packed = pack(rounded)
+    halves, data = _halves(rounded, packed)
+    return Payload(rounded, packed.spec, data, halves)
+
+
+def _halved(model: CausalModel) -> CausalModel:
+    made = rounded_model(model, "bf16")  # a copy; what it holds is written below
+    largest = torch.finfo(torch.float16).max
+    with torch.no_grad():
+        for ours, theirs in zip(made.parameters(), model.parameters(), strict=True):
+            value = theirs.half().float() if theirs.dim() == 2 else theirs
+            if not value.isfinite().all():
+                raise UsageError(f"a weight is beyond f16's {largest:.0f}: export with f32")
+            ours.copy_(value)
+    return made
+
+
+def _halves(model: CausalModel, packed: Packed) -> tuple[list[tuple[bool, int]], bytes]:
+    numbers = packed.block.view(torch.float32)
+    runs: list[tuple[bool, int]] = []
+    data: list[bytes] = []
+    at = 0
+    for piece in pieces(model, "fp32"):
+        matrix = piece.dim() == 2
+        count = piece.numel() // piece.shape[-1] * (-(-piece.shape[-1] // ROW) * ROW)
+        part = numbers[at : at + count]
+        data.append(_bytes((part.half() if matrix else part).contiguous().view(torch.uint8)))
+        at += count
+        if runs and runs[-1][0] == matrix:
+            runs[-1] = (matrix, runs[-1][1] + count)
+        else:
+            runs.append((matrix, count))
+    assert at == len(numbers)
+    return runs, b"".join(data)
+
+
+def _bytes(block: torch.Tensor) -> bytes:
+    return bytes(block.numpy().data)
