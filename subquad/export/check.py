@@ -1,6 +1,7 @@
 """Does an exported page still compute what torch computed? Its own self-test, run from here."""
 
 import json
+import re
 import shutil
 import subprocess
 from importlib.resources import as_file, files
@@ -24,6 +25,8 @@ def check(page: Path) -> dict[str, dict[str, Any]]:
     """
     if not page.is_file():
         raise SubquadError(f"{page}: no such file")
+    if '<script id="worker"' not in page.read_text("utf-8", errors="replace"):
+        raise SubquadError(f"{page} is not a page that `subquad export --to web` has made")
     found: dict[str, dict[str, Any]] = {}
     if shutil.which("node"):
         answer = ask(page, {"kind": "check"})[-1]
@@ -52,7 +55,9 @@ def ask(page: Path, *messages: dict[str, Any]) -> list[dict[str, Any]]:
             timeout=PATIENCE,
         )
     if done.returncode:
-        reason = next((s for s in done.stderr.splitlines() if "Error" in s), done.stderr[-300:])
+        reason = next(
+            (s for s in done.stderr.splitlines() if re.match(r"\w*Error: ", s)), done.stderr[-300:]
+        )
         raise SubquadError(f"{page} does not run: {reason}")
     answers: list[dict[str, Any]] = json.loads(done.stdout)
     return answers

@@ -169,7 +169,7 @@ class CausalModel(nn.Module):
     ) -> tuple[Logits, ModelState]:
         """Logits ``[b, t, v]`` after each token, and the state after the last one."""
         positions = real_positions(tokens, mask)
-        read = torch.full((len(tokens),), tokens.shape[1], device=tokens.device)
+        read = torch.full((tokens.shape[0],), tokens.shape[1], device=tokens.device)
         read = read if mask is None else mask.sum(1)
         if state is not None:
             positions, read = positions + state.position.unsqueeze(1), read + state.position

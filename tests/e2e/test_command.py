@@ -32,6 +32,7 @@ def test_help_lists_every_verb(command):
         "mixers",
         "info",
         "demo",
+        "export",
     ):
         assert f"  {verb} " in done.stdout
 

@@ -1,0 +1,68 @@
+"""``subquad export`` from the outside: a page is made and checked; what is wrong is one line."""
+
+import json
+import shutil
+
+import pytest
+
+from subquad.export import chromium
+from tests.e2e.conftest import TINY, csv, train
+
+
+@pytest.fixture
+def drawn(cli, tmp_path):
+    code, _, err = cli("train", "digits", "--task", "pixels", "--out", "run", *TINY, "--steps", "3")
+    assert code == 0, err
+    return tmp_path / "run"
+
+
+def test_a_page_is_made_checked_and_found_out_when_broken(cli, drawn, tmp_path):
+    if shutil.which("node") is None and chromium.find() is None:
+        pytest.skip("NOT TESTED: neither node nor Chromium is installed")
+    code, out, err = cli("export", drawn, "--to", "web", "--out", "page.html", "--json")
+    assert (code, json.loads(out)["out"]) == (0, "page.html"), err
+    code, out, err = cli("export", "--check", "page.html", "--json")
+    assert code == 0, err
+    assert all(outcome["passed"] for outcome in json.loads(out).values())
+    page = tmp_path / "page.html"
+    text = page.read_text("utf-8")
+    at = text.index('<script id="weights"') + 500
+    page.write_text(text[:at] + ("B" if text[at] == "A" else "A") + text[at + 1 :], "utf-8")
+    code, out, err = cli("export", "--check", "page.html")
+    assert code == 1
+    assert "have been changed or damaged" in out
+    assert err == "subquad: page.html does not compute what torch computed\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ((), 2, "give RUN, --to and --out"),
+        (("run", "--to", "web"), 2, "give RUN, --to and --out"),
+        (("run", "--check", "x.html"), 2, "--check takes a page, and no run"),
+        (("run", "--to", "onnx", "--out", "o", "--weights", "f16"), 2, "--weights is for pages"),
+        (("--check", "x.html"), 1, "x.html: no such file"),
+        (("absent", "--to", "web", "--out", "p.html"), 1, "absent: no such run directory"),
+    ],
+)
+def test_wrong_usage_is_one_line(cli, arguments, code, says):
+    found, out, err = cli("export", *arguments)
+    assert (found, out) == (code, "")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_a_classifier_is_refused_with_the_way_out(cli, tmp_path):
+    csv(tmp_path / "data.csv")
+    assert train(cli, "data.csv")[0] == 0
+    code, _, err = cli("export", "run", "--to", "web", "--out", "page.html")
+    assert code == 2
+    assert "it classifies; --to onnx exports it" in err
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_a_file_that_is_no_page(cli, tmp_path):
+    (tmp_path / "x.html").write_text("<p>hello", encoding="utf-8")
+    code, _, err = cli("export", "--check", "x.html")
+    assert code == 1
+    assert "x.html is not a page that `subquad export --to web` has made" in err

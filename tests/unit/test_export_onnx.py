@@ -1,0 +1,120 @@
+"""ONNX files compute what torch computes, at sizes that are not their example's, under onnxruntime.
+
+``onnx()`` itself refuses a graph that does not; so what is tested is that it accepts, that others
+can use the names, and that its comparison bites. Each export takes half a minute.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from subquad.data.labels import Labels
+from subquad.data.tokenizers import Tokenizer
+from subquad.errors import SubquadError, UsageError
+from subquad.export import graphs
+from subquad.export import onnx as exporting
+from subquad.export.onnx import onnx
+from subquad.mixers import names
+from subquad.tasks import task_class
+from subquad.tasks.classify import Classify
+from tests.browser.conftest import SMALL, language, made
+
+pytest.importorskip("onnxscript", reason="NOT TESTED: the extra `onnx` is not installed")
+runtime = pytest.importorskip("onnxruntime", reason="NOT TESTED: no onnxruntime")
+
+# The graphs are made of the code that users run, without the checks of shapes.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def classifier(path, mixer, **model):
+    config = task_class("classify").defaults()
+    model = SMALL | {"mixers": (mixer,)} | model
+    config = replace(
+        config, data=replace(config.data, length=320), model=replace(config.model, **model)
+    )
+    task = Classify(config, Labels(("a", "b", "c")), Tokenizer.train("bytes", ["x"], 300))
+    return made(task, config, path, 4.0)
+
+
+def classes(folder, texts, run):
+    """Texts of several lengths in one batch → logits, by onnxruntime alone."""
+    session = runtime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    rows = run.task.tokenizer.encode(texts)
+    tokens = np.zeros((len(rows), max(map(len, rows))), np.int64)
+    mask = np.zeros(tokens.shape, bool)
+    for i, row in enumerate(rows):
+        tokens[i, : len(row)], mask[i, : len(row)] = row, True
+    return session.run(["logits"], {"tokens": tokens, "mask": mask})[0]
+
+
+FAST = [pytest.param("fnet", {}, id="fnet")]
+LONG = [
+    *((name, {}) for name in names(causal=False) if name != "fnet"),
+    ("fnet", {"pooling": "cls", "norm": "pre", "positions": "sinusoidal"}),
+    ("fnet", {"mixer_options": {"fnet": {"padding": "fixed", "length": 320}}}),
+]
+
+
+@pytest.mark.parametrize(
+    ("mixer", "model"), [*FAST, *(pytest.param(*p, marks=pytest.mark.long) for p in LONG)]
+)
+def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
+    run = classifier(tmp_path / "run", mixer, **model)
+    found = onnx(run, tmp_path / "out")
+    assert found.files == ["about.json", "labels.json", "model.onnx", "tokenizer.json"]
+    assert found.worst < 1e-4
+    texts = ["x", "a longer text than that", "é" * 40, "y" * 150]
+    logits = torch.from_numpy(classes(tmp_path / "out", texts, run))
+    wanted = [list(a["probabilities"].values()) for a in run.predict(texts)]
+    torch.testing.assert_close(logits.softmax(-1), torch.tensor(wanted), atol=1e-4, rtol=0)
+
+
+def test_a_causal_model_streams(tmp_path):
+    run = language(tmp_path / "run")
+    found = onnx(run, tmp_path / "out")
+    assert found.files == ["about.json", "prefill.onnx", "step.onnx", "tokenizer.json"]
+    about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
+    session = runtime.InferenceSession(tmp_path / "out" / "step.onnx")
+    states = {
+        i.name: np.zeros([1, *i.shape[1:]], np.float32)
+        for i in session.get_inputs()
+        if i.name.startswith("layers.")
+    }
+    assert list(states) == ["layers.0.s", "layers.0.z", "layers.1.s", "layers.1.z"]
+    token, position, made = np.array([about["start"]]), np.zeros(1, np.int64), []
+    for _ in range(12):
+        outputs = session.run(None, {"tokens": token, "position": position, **states})
+        token, position = outputs[0].argmax(-1), outputs[1]
+        states = dict(zip(states, outputs[2:], strict=True))
+        made.append(int(token[0]))
+    tokens = [about["start"]]
+    with torch.no_grad():
+        for _ in range(12):
+            tokens.append(int(run.model(torch.tensor([tokens]))[0, -1].argmax()))
+    assert made == tokens[1:]
+
+
+def test_a_graph_that_computes_something_else_is_not_kept(tmp_path, monkeypatch):
+    class Broken(graphs.Classes):
+        def forward(self, tokens, mask):
+            return super().forward(tokens, mask) * 1.001
+
+    monkeypatch.setattr(exporting, "Classes", Broken)
+    with pytest.raises(SubquadError, match=r"model.onnx differs from torch by"):
+        onnx(classifier(tmp_path / "run", "none"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_become_a_graph_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="whose state grows"):
+        onnx(language(tmp_path / "run", mixers=("softmax",)), tmp_path / "out")
+    (tmp_path / "there").mkdir()
+    with pytest.raises(SubquadError, match="exists"):
+        onnx(language(tmp_path / "run"), tmp_path / "there")
+    monkeypatch.setattr(exporting, "find_spec", lambda _: None)
+    with pytest.raises(UsageError, match=r"pip install 'subquad\[onnx\]'"):
+        onnx(language(tmp_path / "run"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
