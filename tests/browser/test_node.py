@@ -26,6 +26,24 @@ def test_tokens_and_outputs_are_torchs(runs, tmp_path, name, precision):
     assert min(outcome["tokens"]) >= 8
 
 
+def test_its_own_sha_256_is_sha_256(pages):
+    """Used over plain http, where a browser withholds its own."""
+    import hashlib
+    import json
+    import subprocess
+
+    worker = pages["bytes"].read_text("utf-8").split('<script id="worker" type="text/plain">')[1]
+    source = worker.split("</script>")[0]
+    lengths = [0, 1, 55, 56, 63, 64, 65, 1000, 70_001]
+    script = (
+        f"globalThis.onmessage = null;\n{source}\nconsole.log(JSON.stringify({lengths}"
+        ".map((n) => sha256(Uint8Array.from({ length: n }, (_, i) => (i * 7) % 256)))))"
+    )
+    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
+    wanted = [hashlib.sha256(bytes(i * 7 % 256 for i in range(n))).hexdigest() for n in lengths]
+    assert json.loads(done.stdout) == wanted
+
+
 def weights_of(page):
     return re.search(r'<script id="weights" type="text/plain">([^<]*)<', page).group(1)
 

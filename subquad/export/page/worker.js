@@ -5,12 +5,20 @@ const SLICE = 30; // milliseconds of work between two looks at the messages
 let about = null, engine = null, stopped = false, job = Promise.resolve();
 
 function bytesOf(base64) {
+  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(base64);
   const text = atob(base64), bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
   return bytes;
 }
 
-// FIPS 180-4. The browser's own is there only on secure origins, and a page may come over http.
+// The browser's own where it is: on secure origins only, and a page may come over http.
+async function digest(bytes) {
+  if (!globalThis.crypto?.subtle) return sha256(bytes);
+  const found = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(found, (x) => x.toString(16).padStart(2, "0")).join("");
+}
+
+// FIPS 180-4.
 function sha256(bytes) {
   const primes = [], k = new Uint32Array(64), h = new Uint32Array(8), w = new Uint32Array(64);
   for (let n = 2; primes.length < 64; n++) if (primes.every((p) => n % p)) primes.push(n);
@@ -41,17 +49,17 @@ function sha256(bytes) {
   return Array.from(h, (x) => x.toString(16).padStart(8, "0")).join("");
 }
 
-function load(message) {
+async function load(message) {
   about = JSON.parse(message.about);
   const weights = bytesOf(message.weights), binary = bytesOf(message.engine);
   for (const [what, bytes] of [["weights", weights], ["engine", binary]]) {
-    const found = sha256(bytes);
+    const found = await digest(bytes);
     if (found !== about[what + "_sha256"]) {
       throw new Error(`The ${what} of this page have been changed or damaged: their SHA-256 is `
         + `${found.slice(0, 12)}…, not ${about[what + "_sha256"].slice(0, 12)}…. Export it again.`);
     }
   }
-  const core = new WebAssembly.Instance(new WebAssembly.Module(binary), {}).exports;
+  const core = (await WebAssembly.instantiate(binary, {})).instance.exports;
   const spec = core.take(4 * about.spec.length);
   new Int32Array(core.memory.buffer, spec, about.spec.length).set(about.spec);
   const size = core.block_bytes(spec, about.eps), block = core.take(size);
