@@ -22,9 +22,9 @@ def test_fastformer_fused(masked: bool) -> None:
     x = torch.randn(2, 9, 12, dtype=torch.float64, requires_grad=True)
     mask = torch.rand(2, 9) < 0.7 if masked else None
     found = mixer(x, mask)
-    q, k = mixer.qk(x).chunk(2, dim=-1)
-    u = fastformer.additive_attention(q, k, mixer.score_q.weight, mixer.score_k.weight, mask)
-    right = fastformer.zero_padding(mixer.transform(u) + q, mask)
+    chain = mixer.chain(fastformer.zero_padding(x, mask))
+    u = fastformer.additive_attention(chain, mask)
+    right = fastformer.zero_padding(mixer.transform(u) + chain.columns[0], mask)
     torch.testing.assert_close(found, right)
     weights = list(mixer.parameters())
     gradients = [torch.autograd.grad(y.square().sum(), [x, *weights]) for y in (found, right)]
