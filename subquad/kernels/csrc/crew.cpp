@@ -13,10 +13,12 @@
 namespace subquad {
 namespace {
 
-// Rounds of spinning before a thread sleeps: some 50 to 200 µs, the length of a few parts.
-constexpr int kSpins = 4096;
-// Jobs that the caller does alone after one in which somebody had to sleep.
-constexpr int kAlone = 32;
+// Rounds of spinning before a thread sleeps: one to three ms, longer than any part of a token takes, and
+// shorter than the turn of somebody else on the core.
+constexpr int kSpins = 65536;
+// After a job in which somebody had to sleep the caller does the next one alone; after another such
+// job two, then four, and at most so many.
+constexpr int kMostAlone = 32;
 
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -86,7 +88,8 @@ struct Crew::Others {
   Turn call, round;
   std::atomic<int> arrived{0};
   std::atomic<bool> over{false}, slept{false};
-  int alone = 0;  // jobs still to be done by the caller alone
+  int alone = 0;    // jobs still to be done by the caller alone
+  int penalty = 1;  // how many that will be, if somebody sleeps
   void (*job)(void*, int) = nullptr;
   void* context = nullptr;
   std::vector<std::thread> threads;
@@ -101,8 +104,9 @@ Crew::Crew(int threads)
       for (unsigned last = 0;; ++last) {
         o.call.wait_while(last);
         if (o.over) return;
-        o.job(o.context, me);
         meet();
+        o.job(o.context, me);
+        wait();
       }
     });
   }
@@ -116,26 +120,35 @@ Crew::~Crew() {
 
 void Crew::run(void (*job)(void*, int), void* context) {
   Others& o = *others_;
-  if (o.slept.exchange(false)) o.alone = kAlone;
+  if (size_ > 1) {  // the last job was done together: how did it go?
+    const bool badly = o.slept.exchange(false);
+    o.alone = badly ? o.penalty : 0;
+    o.penalty = !badly ? 1 : o.penalty < kMostAlone ? 2 * o.penalty : kMostAlone;
+  }
   size_ = o.alone > 0 ? 1 : most_;
   if (o.alone > 0) --o.alone;
   if (size_ > 1) {
     o.job = job, o.context = context;
     o.call.next_quick();
+    meet();  // waking up may take a while, and says nothing about how busy the cores are
   }
   job(context, 0);
   wait();
 }
 
-void Crew::meet() {
+void Crew::wait() {
+  if (size_ > 1 && meet()) others_->slept = true;
+}
+
+bool Crew::meet() {
   Others& o = *others_;
   const unsigned round = o.round.now();
   if (o.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
     o.arrived.store(0, std::memory_order_relaxed);
     o.round.next_quick();
-  } else if (o.round.wait_while(round)) {
-    o.slept = true;
+    return false;
   }
+  return o.round.wait_while(round);
 }
 
 }  // namespace subquad

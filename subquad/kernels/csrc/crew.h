@@ -35,9 +35,7 @@ class Crew {
   // How many work on the job in hand.
   int size() const { return size_; }
   // Until all who work on it have come here.
-  void wait() {
-    if (size_ > 1) meet();
-  }
+  void wait();
   // f(0) here and f(1) … f(size - 1) on the others; returns when all have.
   template <class F>
   void run(F f) {
@@ -46,7 +44,7 @@ class Crew {
 
  private:
   void run(void (*job)(void*, int), void* context);
-  void meet();
+  bool meet();  // as wait; whether this one had to sleep
 
   struct Others;
   const int most_;
