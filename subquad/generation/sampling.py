@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int, UInt64
 from torch import Tensor
 
 from subquad.errors import UsageError
+from subquad.tasks.logistics import LEAST_LOG_SCALE
 
 #: Below this temperature the likeliest token is as good as certain.
 COLDEST = 1e-4
@@ -68,8 +69,6 @@ class Head:
 
 #: Logits, one per token.
 CATEGORICAL = Head()
-#: The least logarithm of a scale (PixelCNN++; Salimans et al. 2017).
-LEAST_LOG_SCALE = -7.0
 
 
 def core_arguments(how: Sampling, head: Head) -> tuple[float | int, ...]:

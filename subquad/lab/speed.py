@@ -25,6 +25,7 @@ from subquad.generation import (
     recompute_tokens,
 )
 from subquad.models import CausalModel, ModelConfig
+from subquad.tasks.logistics import PARTS
 
 #: Longest row that is generated in full by recomputation; beyond, it is timed at some prefixes.
 FULL = 64
@@ -68,7 +69,7 @@ def generation_speed(
         mixer: CausalModel(
             replace(config, mixers=(mixer,), mixer_options={}),
             inputs=levels + 1,
-            outputs=3 * config.mixture or levels,
+            outputs=PARTS * config.mixture or levels,
             length=length,
         ).eval()
         for mixer in ("linear", "softmax")

@@ -85,15 +85,15 @@ def recipe(job: Job) -> Outcome:
             config = settings(data, mixer, job.full, seed)
             out = job.out / "runs" / f"{mixer}-seed{seed}"
 
-            run = train(config, out, resume=True, watch=_part(job, out.name, done, parts))
+            run = train(config, out, resume=True, watch=_named(job.part(done, parts), out.name))
             found[mixer].append(judge(run))
             done += 1
     return _outcome(found, job.full, asdict(settings(data, "linear", job.full, 0)))
 
 
-def _part(job: Job, run: str, done: int, parts: int) -> Watch:
-    """Progress of one run as progress of all."""
-    return lambda line, spent: job.watch({"run": run} | line, (done + spent) / parts)
+def _named(watch: Watch, run: str) -> Watch:
+    """Each line also says which run it is of."""
+    return lambda line, spent: watch({"run": run} | line, spent)
 
 
 @torch.inference_mode()
