@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
             {"score_over": "own_head", "value": "own"},
         ],
     },
+    "convolution": {"both": [{"width": 1}, {"width": 7}]},
     "fnet": {
         "both": [{"form": "products"}]
         + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]
@@ -74,7 +75,8 @@ CASES = [
     if entry.cls(causal)
 ]
 CAUSAL = [case for case in CASES if case.causal]
-MIXING = [case for case in CASES if case.cls.mixes]
+#: Those whose every token reads the whole row, or all of it up to itself.
+MIXING = [case for case in CASES if case.cls.mixes and not case.cls.local]
 #: Every case, and every variant of it.
 ALL = CASES + [
     Case(case.name, case.causal, chosen)

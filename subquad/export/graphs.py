@@ -2,11 +2,14 @@
 a tensor holds. Each computes what its model computes."""
 
 import copy
+from dataclasses import fields
 
 import torch
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
+from subquad.mixers import CausalMixer, State
+from subquad.mixers.convolution import CausalConvolution, LastInputs
 from subquad.mixers.fnet import FNet, definition
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
 from subquad.mixers.linear_parts import LinearState
@@ -76,8 +79,8 @@ class Continues(nn.Module):
         left, layers = list(states), []
         for block in self.model.blocks:
             assert isinstance(block, Block)
-            linear = isinstance(block.mixer, CausalLinearAttention)
-            layers.append(LinearState(left.pop(0), left.pop(0)) if linear else Nothing())
+            kind = KINDS[type(block.mixer)]
+            layers.append(kind(*(left.pop(0) for _ in fields(kind))))
         logits, state = self.model.scan(tokens, ModelState(position, tuple(layers)), mask)
         flat = [t for layer in state.layers for t in layer.tensors().values()]
         return (logits[:, -1], state.position, *flat)
@@ -106,33 +109,39 @@ class Step(Continues):
         return self.after(tokens.unsqueeze(1), None, position, states)
 
 
+#: Mixers whose state has a fixed size, and its type.
+KINDS: dict[type[nn.Module], type[State]] = {
+    CausalLinearAttention: LinearState,
+    CausalConvolution: LastInputs,
+    NoMixing: Nothing,
+}
+
+
 def state_names(model: CausalModel) -> list[str]:
     """``layers.0.s``, ``layers.0.z``, …: the states in order.
 
     Raises:
-        UsageError: a layer's state grows.
+        UsageError: a layer's state is not of those that a graph is made for.
     """
     names = []
     for i, block in enumerate(model.blocks):
         assert isinstance(block, Block)
-        if isinstance(block.mixer, CausalLinearAttention):
-            names += [f"layers.{i}.s", f"layers.{i}.z"]
-        elif not isinstance(block.mixer, NoMixing):
+        if type(block.mixer) not in KINDS:
             found = type(block.mixer).__name__
             raise UsageError(
-                f"layer {i} is {found}, whose state grows; a step graph is made of linear "
-                "attention, whose state has a fixed size"
+                f"layer {i} is {found}; a step graph is made of linear attention and "
+                "convolutions, whose states have a fixed size"
             )
+        names += [f"layers.{i}.{field.name}" for field in fields(KINDS[type(block.mixer)])]
     return names
 
 
 def empty_states(model: CausalModel, rows: int) -> list[Tensor]:
     """Zeros: nothing has been read."""
-    found = []
+    found: list[Tensor] = []
     for block in model.blocks:
         assert isinstance(block, Block)
-        if isinstance(block.mixer, CausalLinearAttention):
-            p = block.mixer.projections
-            k = p.qkv.in_features // p.heads
-            found += [torch.zeros(rows, p.heads, k, k), torch.zeros(rows, p.heads, k)]
+        assert isinstance(block.mixer, CausalMixer)
+        nothing = torch.zeros(rows, 0, block.ff.inner.in_features)
+        found += block.mixer.scan(nothing)[1].tensors().values()
     return found

@@ -1,5 +1,5 @@
-"""What generation asks of a model: read tokens, draw tokens, keep states. Two ways to serve it:
-the step engine (C++, linear attention only) and torch ``scan`` (everything)."""
+"""What generation asks of a model: read tokens, draw tokens, keep states. Two ways to serve it: the
+step engine (C++: linear attention, convolutions below it) and torch ``scan`` (everything)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from subquad.errors import UsageError
+from subquad.generation.memory import Memory
 from subquad.generation.packing import Weights, pack, rounded_model, unsupported
 from subquad.generation.sampling import CATEGORICAL, Head, Sampling, core_arguments, draw
-from subquad.mixers.linear_parts import LinearState
 from subquad.models import CausalModel, ModelState
 from subquad.shapes import Mask, Tokens
 
@@ -165,6 +165,8 @@ class EngineDecoder(Decoder):
         if CORE.block_bytes(self.packed.spec) != len(self.packed.block):
             raise AssertionError("the packed weights do not fill the engine's plan")
         threads = torch.get_num_threads()
+        self.memory = Memory.of(self.packed.spec)
+        self.size = CORE.state_floats(self.packed.spec)
         self.engine = CORE.Engine(self.packed.spec, self.packed.block.data_ptr(), threads)
         self.engine.reserve(rows)
         self.streams: list[int] = [self.engine.add() for _ in range(rows)]
@@ -218,37 +220,19 @@ class EngineDecoder(Decoder):
         self.engine.reserve(len(new))
 
     def state(self) -> ModelState:
-        layers, _, heads, *_ = self.packed.spec
-        per_stream = [self._view(stream).clone() for stream in self.streams]
-        both = torch.stack(per_stream)  # [b, layers, heads, k + 1, row(k)]
-        k = self._head_width
-        states = tuple(
-            LinearState(s=both[:, i, :, :k, :k].contiguous(), z=both[:, i, :, k, :k].contiguous())
-            for i in range(int(layers))
-        )
-        assert both.shape[2] == heads
         positions = [self.engine.position(stream) for stream in self.streams]
-        return ModelState(torch.tensor(positions), states)
+        each = [(self._floats(s), p) for s, p in zip(self.streams, positions, strict=True)]
+        return ModelState(torch.tensor(positions), self.memory.read(each))
 
     def _write(self, state: ModelState) -> None:
-        k = self._head_width
         for row, stream in enumerate(self.streams):
-            own = self._view(stream)
-            for i, layer in enumerate(state.layers):
-                assert isinstance(layer, LinearState)
-                own[i, :, :k, :k] = layer.s[row]
-                own[i, :, k, :k] = layer.z[row]
-            self.engine.set_position(stream, int(state.position[row]))
+            position = int(state.position[row])
+            self.memory.write(self._floats(stream), state.layers, row, position)
+            self.engine.set_position(stream, position)
 
-    @property
-    def _head_width(self) -> int:
-        return int(self.packed.spec[1]) // int(self.packed.spec[2])
-
-    def _view(self, stream: int) -> Tensor:
-        """The engine's own memory: ``[layers, heads, k + 1, row(k)]``, Z below S."""
-        layers, heads, k = int(self.packed.spec[0]), int(self.packed.spec[2]), self._head_width
-        shape = (layers, heads, k + 1, -(-k // 16) * 16)
-        return _floats(self.engine.state(stream), int(np.prod(shape))).view(shape)
+    def _floats(self, stream: int) -> Tensor:
+        """The engine's own memory."""
+        return _floats(self.engine.state(stream), self.size)
 
 
 def _floats(address: int, count: int) -> Tensor:

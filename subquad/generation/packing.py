@@ -6,12 +6,14 @@ The order of the pieces is told in ``kernels/csrc/model.h``; this file follows i
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from itertools import takewhile
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
+from subquad.mixers.convolution import CausalConvolution
 from subquad.mixers.feature_maps import FEATURE_MAPS
 from subquad.mixers.linear import CausalLinearAttention
 from subquad.models import CausalModel
@@ -45,10 +47,16 @@ def unsupported(model: nn.Module) -> str | None:
         return "it does not generate"
     if model.embedding.projection is not None:
         return "it knows no projection of embeddings (projection)"
-    for block in model.blocks:
+    taps = [mixer.weight.shape[2] for mixer in convolutions(model)]
+    if len(set(taps)) > 1:
+        return "its convolutions have one width"
+    for i, block in enumerate(model.blocks):
         assert isinstance(block, Block)
-        if not isinstance(block.mixer, CausalLinearAttention):
-            return f"it runs linear attention, not {type(block.mixer).__name__}"
+        if i >= len(taps) and not isinstance(block.mixer, CausalLinearAttention):
+            return (
+                "it runs linear attention, with convolutions at the bottom, not "
+                f"{type(block.mixer).__name__}"
+            )
         if not isinstance(block.dense, nn.Identity):
             return "it knows no linear map after the mixer (mixer_dense)"
         if block.ff.approximate != "tanh":
@@ -56,6 +64,13 @@ def unsupported(model: nn.Module) -> str | None:
     if any(p.dtype != torch.float32 for p in model.parameters()):
         return "weights are not fp32"
     return None
+
+
+def convolutions(model: CausalModel) -> list[CausalConvolution]:
+    """The mixers of the bottom blocks, as far as they are convolutions."""
+    mixers = (cast(Block, block).mixer for block in model.blocks)
+    bottom = takewhile(lambda mixer: isinstance(mixer, CausalConvolution), mixers)
+    return [cast(CausalConvolution, mixer) for mixer in bottom]
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,13 +124,15 @@ def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
 def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     first = model.blocks[0]
     assert isinstance(first, Block)
-    assert isinstance(first.mixer, CausalLinearAttention)
     embedding = model.embedding
-    phi = next(name for name, f in FEATURE_MAPS.items() if f is first.mixer.phi)
+    local = convolutions(model)
+    attends = [b.mixer for b in model.blocks if isinstance(b.mixer, CausalLinearAttention)]
+    heads = attends[0].projections.heads if attends else 1
+    maps = [name for name, f in FEATURE_MAPS.items() if attends and f is attends[0].phi]
     return (
         len(model.blocks),
         embedding.tokens.embedding_dim,
-        first.mixer.projections.heads,
+        heads,
         first.ff.inner.out_features,
         embedding.tokens.num_embeddings,
         model.outputs,
@@ -123,8 +140,10 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
         int(first.pre),
         int(model.head is None),
         _POSITIONS[embedding.kind],
-        _PHI[phi],
+        _PHI[maps[0]] if maps else 0,
         _WEIGHTS[weights],
+        len(local),
+        local[0].weight.shape[2] if local else 0,
         first.norm_mixer.eps,
     )
 
@@ -141,9 +160,12 @@ def pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
         yield from _norm(embedding.norm)
     for block in model.blocks:
         assert isinstance(block, Block)
-        assert isinstance(block.mixer, CausalLinearAttention)
-        yield from _affine(block.mixer.projections.qkv, weights)
-        yield from _affine(block.mixer.projections.out, weights)
+        if isinstance(block.mixer, CausalConvolution):
+            yield from block.mixer.weight.flatten(1).T.contiguous()  # tap by tap, always fp32
+        else:
+            assert isinstance(block.mixer, CausalLinearAttention)
+            yield from _affine(block.mixer.projections.qkv, weights)
+            yield from _affine(block.mixer.projections.out, weights)
         yield from _norm(block.norm_mixer)
         yield from _affine(block.ff.inner, weights)
         yield from _affine(block.ff.outer, weights)

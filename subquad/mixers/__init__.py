@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from subquad.mixers.base import CausalMixer, Mixer, State
+from subquad.mixers.convolution import CausalConvolution, Convolution
 from subquad.mixers.dense import Dense, Random
 from subquad.mixers.fastformer import Fastformer
 from subquad.mixers.fastformer_causal import CausalFastformer
@@ -41,6 +42,7 @@ MIXERS: dict[str, Entry] = {
     "fnet": Entry(FNet, None, "O(t·d·log(t·d))", "Lee-Thorp et al. 2021"),
     "fastformer": Entry(Fastformer, CausalFastformer, "O(t·d)", "Wu et al. 2021"),
     "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
+    "convolution": Entry(Convolution, CausalConvolution, "O(t·d·w)", "Wu et al. 2019, section 2"),
     "dense": Entry(Dense, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Linear)"),
     "random": Entry(Random, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Random)"),
 }

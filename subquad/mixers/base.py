@@ -65,6 +65,8 @@ class Mixer(nn.Module, ABC):
 
     #: False for the control that leaves every token alone.
     mixes: ClassVar[bool] = True
+    #: True where a token reads its neighbours only, however long the row is.
+    local: ClassVar[bool] = False
     #: The one length that the mixer is made for; None = any.
     fixed_length: int | None = None
 

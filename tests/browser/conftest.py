@@ -62,6 +62,7 @@ def runs(tmp_path_factory):
         "learned": language(folder / "learned", positions="learned"),
         "grey": pixels(folder / "grey"),
         "colours": pixels(folder / "colours", shape=(4, 3, 3), positions="none"),
+        "local": language(folder / "local", mixers=("convolution", "linear")),
         "mixture": pixels(folder / "mixture", mixture=3, levels=256),
     }
 

@@ -91,9 +91,11 @@ void engines() {
         for (int32_t positions = 0; positions < 3; ++positions) {
           // layers, d, heads, ff, inputs, outputs, length, pre_norm, tied, …
           engine({2, 30, 5, 7, 6, 5, 9, pre, pre, Positions(positions), Phi(phi), Weights(weights),
-                  1e-5f}, 1);
+                  0, 0, 1e-5f}, 1);
           engine({1, 64, 4, 100, 6, 5, 9, pre, 0, Positions(positions), Phi(phi), Weights(weights),
-                  1e-5f}, 3);
+                  0, 0, 1e-5f}, 3);
+          engine({3, 30, 5, 7, 6, 5, 9, pre, 0, Positions(positions), Phi(phi), Weights(weights),
+                  2, 3, 1e-5f}, 2);
         }
 }
 

@@ -72,8 +72,9 @@ def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
     torch.testing.assert_close(logits.softmax(-1), torch.tensor(wanted), atol=1e-4, rtol=0)
 
 
-def test_a_causal_model_streams(tmp_path):
-    run = language(tmp_path / "run")
+@pytest.mark.parametrize("bottom", ["linear", "convolution"])
+def test_a_causal_model_streams(tmp_path, bottom):
+    run = language(tmp_path / "run", mixers=(bottom, "linear"))
     found = onnx(run, tmp_path / "out")
     assert found.files == ["about.json", "prefill.onnx", "step.onnx", "tokenizer.json"]
     about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
@@ -83,7 +84,8 @@ def test_a_causal_model_streams(tmp_path):
         for i in session.get_inputs()
         if i.name.startswith("layers.")
     }
-    assert list(states) == ["layers.0.s", "layers.0.z", "layers.1.s", "layers.1.z"]
+    lowest = ["layers.0.inputs"] if bottom == "convolution" else ["layers.0.s", "layers.0.z"]
+    assert list(states) == [*lowest, "layers.1.s", "layers.1.z"]
     token, position, made = np.array([about["start"]]), np.zeros(1, np.int64), []
     for _ in range(12):
         outputs = session.run(None, {"tokens": token, "position": position, **states})
@@ -109,7 +111,7 @@ def test_a_graph_that_computes_something_else_is_not_kept(tmp_path, monkeypatch)
 
 
 def test_what_cannot_become_a_graph_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="whose state grows"):
+    with pytest.raises(UsageError, match="states have a fixed size"):
         onnx(language(tmp_path / "run", mixers=("softmax",)), tmp_path / "out")
     (tmp_path / "there").mkdir()
     with pytest.raises(SubquadError, match="exists"):

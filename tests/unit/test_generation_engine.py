@@ -7,6 +7,7 @@ import torch
 
 from subquad.errors import UsageError
 from subquad.generation import EngineDecoder, Sampling, Streams, TorchDecoder, continue_tokens
+from subquad.generation.decoder import engine_refuses
 from subquad.generation.packing import pack, rounded
 from subquad.mixers.feature_maps import FEATURE_MAPS
 from subquad.models import CausalModel, ModelConfig
@@ -14,9 +15,8 @@ from subquad.models import CausalModel, ModelConfig
 
 def model(length=60, phi="elu+1", scale=6.0, **changes):
     chosen = {"layers": 2, "d": 48, "heads": 3, "ff": 77, "positions": "sinusoidal"} | changes
-    config = ModelConfig(
-        mixers=("linear",), mixer_options={"linear": {"feature_map": phi}}, **chosen
-    )
+    chosen = {"mixers": ("linear",), "mixer_options": {"linear": {"feature_map": phi}}} | chosen
+    config = ModelConfig(**chosen)
     made = CausalModel(config, inputs=33, outputs=32, length=length).eval()
     with torch.no_grad():
         for p in made.parameters():
@@ -68,6 +68,32 @@ def test_any_shape_and_feature_map(phi, d, heads, ff):
         engine = EngineDecoder(made, rows=rows)
         tokens = torch.randint(0, 32, (rows, 6))
         assert differs(engine, TorchDecoder(made), tokens) < 5e-5
+
+
+@pytest.mark.parametrize("width", [1, 2, 5, 40])
+@pytest.mark.parametrize("local", [1, 3])
+@pytest.mark.parametrize("weights", ["fp32", "int8"])
+def test_convolutions_at_the_bottom(width, local, weights):
+    mixers = ("convolution",) * local + ("linear",) * (3 - local)
+    options = {"convolution": {"width": width}}
+    made = model(mixers=mixers, mixer_options=options, layers=3, d=30, scale=3.0)
+    tokens = torch.randint(0, 32, (2, 23))
+    engine = EngineDecoder(made, rows=2, weights=weights)
+    torch_way = TorchDecoder(engine.model)
+    assert differs(engine, torch_way, tokens[:, :5]) < 5e-5
+    engine.read(tokens), torch_way.read(tokens)  # long: torch reads it, and the state is written
+    engine.select(torch.tensor([1, 0, 1]))
+    torch_way.select(torch.tensor([1, 0, 1]))
+    assert differs(engine, torch_way, tokens[:, :5].repeat(2, 1)[:3]) < 5e-5
+    ours, theirs = engine.state(), torch_way.state()
+    for mine, torchs in zip(ours.layers, theirs.layers, strict=True):
+        for name, tensor in mine.tensors().items():
+            torch.testing.assert_close(tensor, torchs.tensors()[name], rtol=1e-4, atol=1e-4)
+
+
+def test_convolutions_elsewhere_are_left_to_torch():
+    made = model(mixers=("linear", "convolution"))
+    assert "convolutions at the bottom, not CausalConvolution" in engine_refuses(made)
 
 
 def test_a_tied_head():

@@ -18,10 +18,10 @@ double* probability = nullptr;
 int32_t* order = nullptr;
 uint8_t* seen = nullptr;
 
-// layers, d, heads, ff, inputs, outputs, length, pre_norm, tied, positions, phi, weights.
+// The fields of Spec in order, but eps.
 Spec spec_of(const int32_t* f, float eps) {
   return {f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[7], f[8],
-          Positions(f[9]), Phi(f[10]), Weights(f[11]), eps};
+          Positions(f[9]), Phi(f[10]), Weights(f[11]), f[12], f[13], eps};
 }
 
 }  // namespace

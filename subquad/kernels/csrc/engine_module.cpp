@@ -13,11 +13,11 @@ using namespace subquad;
 
 namespace {
 
-// layers, d, heads, ff, inputs, outputs, length, pre_norm, tied, positions, phi, weights, eps.
+// The fields of Spec in order.
 Spec spec_of(nb::tuple f) {
   const auto n = [&](int i) { return nb::cast<int32_t>(f[i]); };
   Spec s{n(0), n(1), n(2), n(3), n(4), n(5), n(6), n(7), n(8), Positions(n(9)), Phi(n(10)),
-         Weights(n(11)), nb::cast<float>(f[12])};
+         Weights(n(11)), n(12), n(13), nb::cast<float>(f[14])};
   return s;
 }
 

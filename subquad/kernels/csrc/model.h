@@ -4,9 +4,11 @@
 //
 // The block holds, in this order, each piece beginning at a multiple of 64 bytes:
 //   tokens [inputs, d]; learned positions [length, d], or the rates of sinusoidal ones [d/2];
-//   post-norm: the embedding's norm; every layer: qkv [3d, d] + bias, out [d, d] + bias, norm of the
-//   mixer, inner [ff, d] + bias, outer [d, ff] + bias, norm of the feed-forward part;
+//   post-norm: the embedding's norm; every layer: its mixer, norm of the mixer, inner [ff, d] + bias,
+//   outer [d, ff] + bias, norm of the feed-forward part;
 //   pre-norm: the last norm; unless tied: head [outputs, d] + bias.
+// The mixer of the `local` bottom layers is a convolution: each of its taps [d], newest first. That of
+// the others is linear attention: qkv [3d, d] + bias, out [d, d] + bias.
 // A norm is weight [d], then bias [d]. A matrix has rows of `Spec::weights`, filled with zeros to a
 // multiple of 16 elements; after an int8 matrix come its scales, one float32 per row. All else is
 // float32, rows filled likewise.
@@ -25,6 +27,7 @@ struct Spec {
   Positions positions;
   Phi phi;
   Weights weights;
+  int32_t local, taps;
   float eps;
 };
 
@@ -42,6 +45,7 @@ struct Affine {  // a matrix and its bias
   int64_t bias = 0;
 };
 struct LayerPlan {
+  int64_t taps = 0;  // of a convolution, else of no use
   Affine qkv, out, inner, outer;
   Norm norm_mixer, norm_ff;
 };
@@ -54,9 +58,8 @@ class Plan {
     if (spec.positions == Positions::sinusoidal) rates = floats((spec.d + 1) / 2);
     if (!spec.pre_norm) first = norm();
     layers_at_ = end_;
-    layer_at(0);
-    layer_bytes_ = end_ - layers_at_;
-    end_ = layers_at_ + layer_bytes_ * spec.layers;
+    local_bytes_ = size(true), layer_bytes_ = size(false);
+    end_ = layer_begins(spec.layers);
     if (spec.pre_norm) last = norm();
     if (spec.tied)
       head.w = tokens, head.w.rows = spec.outputs;
@@ -64,7 +67,11 @@ class Plan {
       head = linear(spec.outputs, spec.d);
   }
   // Where the weights of layer i are.
-  LayerPlan layer(int i) const { return Plan(*this).layer_at(i); }
+  LayerPlan layer(int i) const {
+    Plan at(*this);
+    at.end_ = layer_begins(i);
+    return at.take_layer(i < spec_.local);
+  }
   int64_t bytes() const { return end_; }
 
   Matrix tokens, positions;
@@ -73,11 +80,23 @@ class Plan {
   Affine head;
 
  private:
-  LayerPlan layer_at(int i) {
-    end_ = layers_at_ + layer_bytes_ * i;
+  int64_t layer_begins(int64_t i) const {
+    const int64_t local = i < spec_.local ? i : spec_.local;
+    return layers_at_ + local_bytes_ * local + layer_bytes_ * (i - local);
+  }
+  int64_t size(bool local) const {
+    Plan at(*this);
+    at.take_layer(local);
+    return at.end_ - end_;
+  }
+  LayerPlan take_layer(bool local) {
     LayerPlan p;
-    p.qkv = linear(3 * spec_.d, spec_.d);
-    p.out = linear(spec_.d, spec_.d);
+    if (local) {
+      p.taps = take(spec_.taps * row(spec_.d) * 4);
+    } else {
+      p.qkv = linear(3 * spec_.d, spec_.d);
+      p.out = linear(spec_.d, spec_.d);
+    }
     p.norm_mixer = norm();
     p.inner = linear(spec_.ff, spec_.d);
     p.outer = linear(spec_.d, spec_.ff);
@@ -108,15 +127,20 @@ class Plan {
   }
 
   Spec spec_;
-  int64_t end_ = 0, layers_at_ = 0, layer_bytes_ = 0;
+  int64_t end_ = 0, layers_at_ = 0, local_bytes_ = 0, layer_bytes_ = 0;
 };
 
-// Floats of one stream's state: for each layer and head S [k, row(k)] and Z [row(k)].
+// Floats of one stream's state, layer after layer. Of a convolution: its last inputs [taps, row(d)],
+// that of position p in row p % taps. Of attention: for each head S [k, row(k)] and Z [row(k)].
 inline int64_t head_state(const Spec& s) {
   const int64_t k = s.d / s.heads;
   return (k + 1) * row(k);
 }
-inline int64_t state_floats(const Spec& s) { return s.layers * s.heads * head_state(s); }
+inline int64_t state_begins(const Spec& s, int64_t layer) {
+  const int64_t local = layer < s.local ? layer : s.local;
+  return local * s.taps * row(s.d) + (layer - local) * s.heads * head_state(s);
+}
+inline int64_t state_floats(const Spec& s) { return state_begins(s, s.layers); }
 
 // Working space of one member: q, k and v of a head, and some rows of weights in float32.
 inline int64_t scratch_floats(const Spec& s) {

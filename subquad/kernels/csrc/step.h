@@ -119,9 +119,13 @@ class Member {
     crew_.wait();
     for (int i = 0; i < spec_.layers; ++i) {
       const LayerPlan next = s_.plan->layer(i + 1 < spec_.layers ? i + 1 : i);
-      mix(now, in, i);
-      crew_.wait();
-      mine(now.out, mixed, added);
+      if (i < spec_.local) {
+        convolve(now, in, added, i);
+      } else {
+        attend_all(now, in, i);
+        crew_.wait();
+        mine(now.out, mixed, added);
+      }
       crew_.wait();
       residual(now.norm_mixer, now.norm_ff);
       crew_.wait();
@@ -181,8 +185,27 @@ class Member {
     if (!spec_.pre_norm) normalise(s_.x, s_.x, s_.plan->first, b);
   }
 
-  // The mixer of layer i for this member's heads: projections, features, state, output.
-  void mix(const LayerPlan& layer, const Rows& in, int i) const {
+  // A convolution, this member's channels: y = Σ_j W_j x_{position - j}.
+  void convolve(const LayerPlan& layer, const Rows& in, const Rows& out, int i) const {
+    const int64_t apart = row(spec_.d), taps = spec_.taps;
+    const float* weights = floats(s_.block, layer.taps);
+    int64_t from, to;
+    share(spec_.d, &from, &to);
+    for (int64_t b = 0; b < s_.n; ++b) {
+      float* last = s_.states[b] + state_begins(spec_, i);
+      const int64_t now = s_.positions[b] % taps;
+      for (int64_t c = from; c < to; c += kW) {
+        store(last + now * apart + c, load(in.p + b * apart + c));
+        V y{};
+        for (int64_t j = 0; j < taps; ++j)
+          y += load(weights + j * apart + c) * load(last + (now + taps - j) % taps * apart + c);
+        store(out.p + b * apart + c, y);
+      }
+    }
+  }
+
+  // The attention of layer i for this member's heads: projections, features, state, output.
+  void attend_all(const LayerPlan& layer, const Rows& in, int i) const {
     const int64_t d = spec_.d, k = d / spec_.heads, padded_k = row(k);
     const int64_t first = spec_.heads * me_ / crew_.size();
     const int64_t end = spec_.heads * (me_ + 1) / crew_.size();
@@ -198,7 +221,7 @@ class Member {
           std::memcpy(q + part * padded_k, from + part * d, k * sizeof(float));
         features(spec_.phi, q, k);
         features(spec_.phi, q + padded_k, k);
-        attend(s_.states[b] + (i * spec_.heads + head) * head_state(spec_), q, q + padded_k,
+        attend(s_.states[b] + state_begins(spec_, i) + head * head_state(spec_), q, q + padded_k,
                q + 2 * padded_k, s_.mixed + b * row(d) + head * k, k);
       }
     }
