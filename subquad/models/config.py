@@ -14,7 +14,7 @@ class ModelConfig:
     """What a model is made of. Tasks override some defaults (``subquad.tasks``)."""
 
     mixers: tuple[str, ...] = ("linear",)
-    """Mixer of each layer, bottom first; a single name serves all layers."""
+    """Mixer of each layer, bottom first; the last one named serves all layers above it."""
     mixer_options: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Options of a mixer beside ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
     hybrid: str | None = None
@@ -66,7 +66,7 @@ class ModelConfig:
         """One mixer name per layer, bottom first.
 
         Raises:
-            ValueError: the list is neither one name nor one per layer; a hybrid that cannot be.
+            ValueError: more names than layers; a hybrid that cannot be.
         """
         if self.hybrid is not None:
             if len(self.mixers) != 1:
@@ -75,14 +75,12 @@ class ModelConfig:
             return tuple(
                 "softmax" if i in attention else self.mixers[0] for i in range(self.layers)
             )
-        if len(self.mixers) == 1:
-            return self.mixers * self.layers
-        if len(self.mixers) != self.layers:
+        if not 0 < len(self.mixers) <= self.layers:
             raise ValueError(
                 f"{len(self.mixers)} mixers ({','.join(self.mixers)}) for layers={self.layers}: "
-                "give one, or one per layer"
+                "give one, or up to one per layer"
             )
-        return self.mixers
+        return self.mixers + self.mixers[-1:] * (self.layers - len(self.mixers))
 
     def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
         """The mixer ``name`` with this model's width and options; those without a default are the
