@@ -78,7 +78,7 @@ def test_x05_a_full_disk_keeps_the_old_checkpoint(tmp_path, limit):
 
 def test_x13_generation_past_the_learned_positions_names_both_numbers(cli):
     Path("book.txt").write_text("a dark and stormy night. " * 100)
-    flags = [*TINY, "--steps", "3", "--length", "32"]
+    flags = [*TINY, "--mixer", "linear", "--steps", "3", "--length", "32"]
     assert cli("train", "book.txt", "--task", "language", "--out", "run", *flags)[0] == 0
     code, _, err = cli("generate", "run", "--prompt", "a", "--length", "40")
     assert code == 2
@@ -183,7 +183,7 @@ def test_x17_weights_that_score_nan_are_never_kept(cli):
 def test_bits_per_byte_are_not_given_by_a_tokenizer_that_loses_text(cli):
     Path("a.txt").write_text("abc abd abe " * 60)
     Path("b.txt").write_text("αβγ δεζ " * 60, encoding="utf-8")
-    flags = [*TINY, "--steps", "2", "--length", "16"]
+    flags = [*TINY, "--mixer", "linear", "--steps", "2", "--length", "16"]
     for kind, given in (("bytes", True), ("chars", False), ("words", False)):
         made = ["train", "a.txt", "--task", "language", "--tokenizer", kind, "--out", kind, *flags]
         assert cli(*made)[0] == 0

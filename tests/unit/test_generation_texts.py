@@ -22,10 +22,12 @@ GREEDY = Sampling(temperature=0.0)
 def trained(folder, text, **model):
     (folder / "book.txt").write_text(text, encoding="utf-8")
     c = task_class("language").defaults()
+    small = {"mixers": ("linear",), "layers": 1, "d": 32, "heads": 2, "ff": 32, "dropout": 0.0}
+    small |= model
     c = replace(
         c,
         data=replace(c.data, path=str(folder / "book.txt"), length=32),
-        model=replace(c.model, layers=1, d=32, heads=2, ff=32, dropout=0.0, **model),
+        model=replace(c.model, **small),
         training=replace(c.training, minutes=None, steps=120, lr=1e-2, batch=8),
     )
     return train(c, folder / "run")

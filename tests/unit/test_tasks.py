@@ -18,12 +18,17 @@ from subquad.tasks.language import Language
 from subquad.tasks.metrics import classification, confusion
 
 
+SMALL = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "dropout": 0.0}
+
+
 def config(task, path, **data) -> Config:
     c = task_class(task).defaults()
     return replace(
         c,
         data=replace(c.data, path=str(path), **data),
-        model=replace(c.model, layers=1, d=16, heads=2, ff=16, dropout=0.0),
+        model=replace(
+            c.model, mixers=c.model.mixers[-1:], layers=1, d=16, heads=2, ff=16, dropout=0
+        ),
     )
 
 
