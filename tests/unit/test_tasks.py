@@ -17,7 +17,6 @@ from subquad.tasks.classify import Classify
 from subquad.tasks.language import Language
 from subquad.tasks.metrics import classification, confusion
 
-
 SMALL = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "dropout": 0.0}
 
 
@@ -26,9 +25,7 @@ def config(task, path, **data) -> Config:
     return replace(
         c,
         data=replace(c.data, path=str(path), **data),
-        model=replace(
-            c.model, mixers=c.model.mixers[-1:], layers=1, d=16, heads=2, ff=16, dropout=0
-        ),
+        model=replace(c.model, mixers=c.model.mixers[-1:], **SMALL),
     )
 
 
