@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo bench wasm test test-long check info clean
+.PHONY: demo bench wasm system test test-long check clean
 
 $(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kernels/csrc/*)
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
@@ -23,10 +23,25 @@ bench: $(STAMP)               ## speed and memory on this machine, into results/
 wasm: $(STAMP)                ## the engine of exported pages, as WebAssembly
 	$(BIN)/python -m subquad.export.building
 
-test: $(STAMP) check          ## everything that CI runs
+# What tests use beside Python: installed where that is allowed, and else the tests skip and say so.
+system:
+	@missing=""; \
+	command -v c++ >/dev/null || missing="$$missing g++"; \
+	command -v node >/dev/null || missing="$$missing nodejs"; \
+	for name in chromium chromium-browser google-chrome chrome; do \
+	  command -v $$name >/dev/null && browser=1; done; \
+	[ -n "$$browser" ] || missing="$$missing chromium"; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing$$missing"; \
+	  { timeout 300 apt-get update -qq && DEBIAN_FRONTEND=noninteractive timeout 600 \
+	    apt-get install -qq --yes --no-install-recommends $$missing; } >/dev/null </dev/null \
+	    || echo "not installed:$$missing; the tests that need them skip"; \
+	elif [ -n "$$missing" ]; then echo "missing:$$missing; the tests that need them skip"; fi
+
+test: system $(STAMP) check   ## everything that CI runs
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-long: $(STAMP)           ## also what takes minutes
+test-long: system $(STAMP)    ## also what takes minutes
 	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
 
 check: $(STAMP)               ## style and types
