@@ -28,7 +28,7 @@ def exported(tmp_path_factory):
     """A classifier's folder and a causal model's, whose 64 learned positions bound its cases."""
     made = tmp_path_factory.mktemp("exported")
     onnx(classifier(made / "run", "linear"), made / "classes")
-    run = language(made / "run", mixers=("linear", "none"), positions="learned")
+    run = language(made / "run", mixers=("linear",), layers=1, positions="learned")
     onnx(run, made / "causal")
     return made
 

@@ -81,13 +81,14 @@ def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
 
 
 @pytest.mark.parametrize(
-    ("bottom", "by_operator"), [("linear", False), ("convolution", False), ("convolution", True)]
+    ("mixers", "by_operator"),
+    [(("linear", "linear"), False), (("convolution", "linear"), False), (("linear",), True)],
 )
-def test_a_causal_model_streams(tmp_path, bottom, by_operator):
-    run = language(tmp_path / "run", mixers=(bottom, "linear"))
+def test_a_causal_model_streams(tmp_path, mixers, by_operator):
+    run = language(tmp_path / "run", mixers=mixers, layers=len(mixers))
     found = onnx(run, tmp_path / "out", by_operator=by_operator)
     graphs = ["prefill.onnx", "step.onnx"]
-    assert found.files == ["about.json", *graphs, "selftest.safetensors", "tokenizer.json"]
+    assert found.files == sorted(["about.json", *graphs, "selftest.safetensors", "tokenizer.json"])
     operators = [node for g in graphs for node in nodes(tmp_path / "out" / g, "LinearAttention")]
     assert len(operators) == 2 * by_operator
     about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
@@ -97,8 +98,8 @@ def test_a_causal_model_streams(tmp_path, bottom, by_operator):
         for i in session.get_inputs()
         if i.name.startswith("layers.")
     }
-    lowest = ["layers.0.inputs"] if bottom == "convolution" else ["layers.0.s", "layers.0.z"]
-    assert list(states) == [*lowest, "layers.1.s", "layers.1.z"]
+    kept = {"convolution": ["inputs"], "linear": ["s", "z"]}
+    assert list(states) == [f"layers.{i}.{n}" for i, m in enumerate(mixers) for n in kept[m]]
     token, position, made = np.array([about["start"]]), np.zeros(1, np.int64), []
     for _ in range(12):
         outputs = session.run(None, {"tokens": token, "position": position, **states})
