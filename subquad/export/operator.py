@@ -70,7 +70,7 @@ def known() -> None:
     if onnx.defs.onnx_opset_version() < OPSET:
         raise UsageError(
             f"onnx {onnx.__version__} ends at opset {onnx.defs.onnx_opset_version()}, "
-            f"LinearAttention came with {OPSET}: pip install -U onnx onnxruntime"
+            f"LinearAttention came with {OPSET}: pip install 'onnx>=1.22'"
         )
 
 
