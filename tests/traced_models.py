@@ -49,15 +49,17 @@ def refuses(found: Callable[..., Tensor]) -> None:
     try:
         found(beyond, torch.ones_like(beyond, dtype=torch.bool))
     except (RuntimeError, AssertionError) as error:
-        if str(LONGEST) in str(error):
+        if str(LONGEST) in str(error) or str(LONGEST - 1) in str(error):
             return
         raise
     raise ValueError(f"{LONGEST + 1} tokens were read, and {LONGEST} positions are learned")
 
 
 def program(name: str) -> ExportedProgram:
-    bounded = name in ("dense", "random")  # their matrices are as wide as the longest row
-    free = {0: Dim("b", min=1, max=64), 1: Dim("t", min=2, max=LONGEST if bounded else 1000)}
+    # Matrices as wide as the longest row; at that very length nothing is cut, which torch takes
+    # for another graph.
+    bounded = name in ("dense", "random")
+    free = {0: Dim("b", min=1, max=64), 1: Dim("t", min=2, max=LONGEST - 1 if bounded else 1000)}
     shapes = {"tokens": free, "mask": free}
     return export(model(name), rows(3, 16), dynamic_shapes=shapes)
 
