@@ -21,10 +21,17 @@ from subquad.errors import SubquadError, UsageError
     help="Precision of a page's weights.  [default: f16]",
 )
 @click.option(
+    "--linear-attention",
+    type=click.Choice(["graph", "operator"]),
+    help="ONNX: causal linear attention as products (opset 18), or as ONNX's own LinearAttention "
+    "(opset 27).  [default: graph]",
+)
+@click.option(
     "--check",
     "checked",
     type=click.Path(path_type=Path),
-    help="Instead: run the self-test of this page, in node and in Chromium where they are.",
+    help="Instead: run the self-test of this page, in node and in Chromium where they are, or of "
+    "this ONNX folder, in onnxruntime.",
 )
 @json_flag
 def command(
@@ -32,6 +39,7 @@ def command(
     to: str | None,
     out: Path | None,
     weights: str | None,
+    linear_attention: str | None,
     checked: Path | None,
     as_json: bool,
 ) -> None:
@@ -41,17 +49,22 @@ def command(
     or `pixels`.
     """
     if checked is not None:
-        if (run, to, out, weights) != (None, None, None, None):
-            raise UsageError("--check takes a page, and no run to be exported")
+        if any(a is not None for a in (run, to, out, weights, linear_attention)):
+            raise UsageError("--check takes a page or an ONNX folder, and no run to be exported")
         _check(checked, as_json)
         return
     if run is None or to is None or out is None:
-        raise UsageError("give RUN, --to and --out; or --check and a page")
+        raise UsageError("give RUN, --to and --out; or --check and a page or folder")
     if to == "onnx" and weights is not None:
         raise UsageError("--weights is for pages; ONNX files hold f32")
+    if to == "web" and linear_attention is not None:
+        raise UsageError("--linear-attention is for ONNX; a page has its own engine")
     from subquad.run import load
 
-    document = _onnx(load(run), out) if to == "onnx" else _web(load(run), out, weights or "f16")
+    if to == "onnx":
+        document = _onnx(load(run), out, linear_attention == "operator")
+    else:
+        document = _web(load(run), out, weights or "f16")
     result(document, as_json=as_json, text=str(out))
 
 
@@ -63,10 +76,10 @@ def _web(run: Any, out: Path, weights: Any) -> dict[str, Any]:
     return {"out": str(out), "bytes": page.nbytes, "parameters": page.parameters}
 
 
-def _onnx(run: Any, out: Path) -> dict[str, Any]:
+def _onnx(run: Any, out: Path, by_operator: bool) -> dict[str, Any]:
     from subquad.export.onnx import onnx
 
-    made = onnx(run, out)
+    made = onnx(run, out, by_operator=by_operator)
     say(f"opset {made.opset}: {', '.join(made.files)}")
     return {"out": str(out), "opset": made.opset, "files": made.files}
 
@@ -83,4 +96,5 @@ def _check(page: Path, as_json: bool) -> None:
     ]
     result(found, as_json=as_json, text="\n".join(lines))
     if not all(outcome["passed"] for outcome in found.values()):
-        raise SubquadError(f"{page} does not compute what torch computed")
+        why = f": {found['onnxruntime']['error']}" if page.is_dir() else ""
+        raise SubquadError(f"{page} does not compute what torch computed{why}")

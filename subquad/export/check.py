@@ -1,4 +1,4 @@
-"""Does an exported page still compute what torch computed? Its own self-test, run from here."""
+"""Does an export still compute what torch computed? Its own self-test, run from here."""
 
 import json
 import re
@@ -10,6 +10,7 @@ from typing import Any
 
 from subquad.errors import SubquadError
 from subquad.export import chromium
+from subquad.export.folder import check_folder
 
 #: Seconds that a page may take.
 PATIENCE = 300
@@ -18,11 +19,13 @@ PATIENCE = 300
 def check(page: Path) -> dict[str, dict[str, Any]]:
     """The outcome of the page's self-test under node and in Chromium, where they are there:
     ``passed``, ``worst`` (largest relative difference of outputs), ``likeliest`` and ``drawn``
-    (whether tokens are torch's), or an ``error``.
+    (whether tokens are torch's), or an ``error``. A folder is one of ONNX files (``folder``).
 
     Raises:
         SubquadError: neither is there, or the file is not a page.
     """
+    if page.is_dir():
+        return {"onnxruntime": check_folder(page)}
     if not page.is_file():
         raise SubquadError(f"{page}: no such file")
     if '<script id="worker"' not in page.read_text("utf-8", errors="replace"):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
+from subquad.export.operator import ByOperator
 from subquad.mixers import CausalMixer, State
 from subquad.mixers.convolution import CausalConvolution, LastInputs
 from subquad.mixers.fnet import FNet, definition
@@ -38,13 +39,17 @@ class Unchecked(Embedding):
 
 
 def plain(model: nn.Module, causal_form: str = "quadratic") -> nn.Module:
-    """A copy of ``model`` that can become a graph."""
+    """A copy of ``model`` that can become a graph; ``causal_form`` is one of ``CAUSAL_FORMS``, or
+    ``"operator"``, ONNX's own."""
     made = copy.deepcopy(model).cpu().eval()
     for module in made.modules():
         if isinstance(module, LinearAttention):
             module.form = "sums"
         if isinstance(module, CausalLinearAttention):
-            module.form = causal_form
+            if causal_form == "operator":
+                module.__class__ = ByOperator
+            else:
+                module.form = causal_form
         if isinstance(module, Embedding):
             module.__class__ = Unchecked
         if isinstance(module, Block) and isinstance(module.mixer, FNet):
@@ -90,8 +95,8 @@ class Prefill(Continues):
     """Many tokens at once, padding on the left: tokens, mask, position, states → logits after the
     last token, and the same again."""
 
-    def __init__(self, model: CausalModel) -> None:
-        super().__init__(model, "quadratic")
+    def __init__(self, model: CausalModel, form: str = "quadratic") -> None:
+        super().__init__(model, form)
 
     def forward(
         self, tokens: Tokens, mask: Mask, position: Tensor, states: list[Tensor]
@@ -102,8 +107,8 @@ class Prefill(Continues):
 class Step(Continues):
     """One token: tokens ``[b]``, position, states → logits, position, states."""
 
-    def __init__(self, model: CausalModel) -> None:
-        super().__init__(model, "recurrent")
+    def __init__(self, model: CausalModel, form: str = "recurrent") -> None:
+        super().__init__(model, form)
 
     def forward(self, tokens: Tensor, position: Tensor, states: list[Tensor]) -> tuple[Tensor, ...]:
         return self.after(tokens.unsqueeze(1), None, position, states)
@@ -112,6 +117,7 @@ class Step(Continues):
 #: Mixers whose state has a fixed size, and its type.
 KINDS: dict[type[nn.Module], type[State]] = {
     CausalLinearAttention: LinearState,
+    ByOperator: LinearState,
     CausalConvolution: LastInputs,
     NoMixing: Nothing,
 }

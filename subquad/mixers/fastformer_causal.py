@@ -215,7 +215,8 @@ def _column(state: PooledState, c: int) -> PooledState:
 
 
 class CausalFastformer(AdditiveAttention, CausalMixer):
-    """Additive attention over prefixes. It computes by chunks, a single token by recurrence."""
+    """Additive attention over prefixes. It computes by chunks, a single token by recurrence; where
+    ``torch.export`` makes a graph, by its definition: a loop over chunks would fix their number."""
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
@@ -225,7 +226,8 @@ class CausalFastformer(AdditiveAttention, CausalMixer):
                 f"causal Fastformer continues a PooledState, not {type(state).__name__}"
             )
         chain = self.chain(zero_padding(x, mask))
-        form = "recurrent" if x.shape[1] == 1 else "chunked"
+        many = "quadratic" if torch.compiler.is_exporting() else "chunked"
+        form = "recurrent" if x.shape[1] == 1 else many
         u, after = prefix_attention(chain, state, mask, form)
         y = self.transform(u)
         if self.query_residual:

@@ -114,10 +114,10 @@ class FNet(Mixer):
         if self.form == "products":
             return definition(x, mask, self.transform)
         # A graph cannot choose by what the mask holds.
-        exporting = torch.compiler.is_exporting()
-        if mask is None or (not exporting and bool(mask.all())):
+        graph = torch.compiler.is_compiling()
+        if mask is None or (not graph and bool(mask.all())):
             return full(x, self.transform)
-        if exporting or x.shape[1] <= PRODUCT_MAX:
+        if graph or x.shape[1] <= PRODUCT_MAX:
             if self.transform == "fourier":
                 return by_products(x, mask)
             return definition(x, mask, self.transform)

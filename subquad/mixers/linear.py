@@ -246,8 +246,9 @@ class CausalLinearAttention(CausalMixer):
 
     Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
     of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and the tensors are
-    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less).
-    A form that is named is the one that runs.
+    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less;
+    ``quadratic`` for ``torch.export``: a graph of chunks would fix their number). A form that is
+    named is the one that runs.
     """
 
     def __init__(
@@ -266,7 +267,8 @@ class CausalLinearAttention(CausalMixer):
         q, k, v = self.projections.split(zero_padding(x, mask))
         name = self.form
         if name == "auto":
-            torch_form = "recurrent" if x.shape[1] == 1 else "chunked"
+            many = "quadratic" if torch.compiler.is_exporting() else "chunked"
+            torch_form = "recurrent" if x.shape[1] == 1 else many
             name = "native" if core_serves(q) else torch_form
         y, after = CAUSAL_FORMS[name](q, k, v, phi=self.phi, mask=mask, state=state)
         return zero_padding(self.projections.merge(y), mask), after

@@ -55,6 +55,6 @@ def _for_core(q: Heads, k: Heads, phi: FeatureMap) -> tuple[Heads, Heads, str]:
 
 def core_serves(x: Tensor) -> bool:
     """Whether the C++ core is in use and takes this tensor: it is on the CPU."""
-    from subquad.kernels import status
+    from subquad.kernels.loading import CORE
 
-    return x.device.type == "cpu" and status().native
+    return x.device.type == "cpu" and CORE is not None

@@ -76,6 +76,10 @@ class Embedding(nn.Module):
         return out
 
     def _check(self, positions: Positions) -> None:
+        if torch.compiler.is_compiling():  # a graph cannot choose by what a tensor holds
+            beyond = f"a position is beyond the {self.length} that this model has learned"
+            torch._assert_async((positions < self.length).all(), beyond)
+            return
         if positions.numel() and int(positions.max()) >= self.length:
             raise ValueError(
                 f"position {int(positions.max()) + 1} is beyond the {self.length} that this model "

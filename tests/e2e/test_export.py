@@ -39,7 +39,9 @@ def test_a_page_is_made_checked_and_found_out_when_broken(cli, drawn, tmp_path):
     [
         ((), 2, "give RUN, --to and --out"),
         (("run", "--to", "web"), 2, "give RUN, --to and --out"),
-        (("run", "--check", "x.html"), 2, "--check takes a page, and no run"),
+        (("run", "--check", "x.html"), 2, "--check takes a page or an ONNX folder, and no run"),
+        (("run", "--to", "web", "--out", "o", "--linear-attention", "graph"), 2, "is for ONNX"),
+        (("--check", "."), 1, ". is not a folder that `subquad export --to onnx` has made"),
         (("run", "--to", "onnx", "--out", "o", "--weights", "f16"), 2, "--weights is for pages"),
         (("--check", "x.html"), 1, "x.html: no such file"),
         (("absent", "--to", "web", "--out", "p.html"), 1, "absent: no such run directory"),

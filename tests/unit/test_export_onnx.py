@@ -4,6 +4,7 @@
 can use the names, and that its comparison bites. Each export takes half a minute.
 """
 
+import importlib
 import json
 from dataclasses import replace
 
@@ -50,6 +51,12 @@ def classes(folder, texts, run):
     return session.run(["logits"], {"tokens": tokens, "mask": mask})[0]
 
 
+def nodes(path, kind):
+    """The nodes of a kind in the standard's own domain."""
+    model = importlib.import_module("onnx").load(path)
+    return [node for node in model.graph.node if (node.domain, node.op_type) == ("", kind)]
+
+
 FAST = [pytest.param("fnet", {}, id="fnet")]
 LONG = [
     *((name, {}) for name in names(causal=False) if name != "fnet"),
@@ -64,7 +71,8 @@ LONG = [
 def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
     run = classifier(tmp_path / "run", mixer, **model)
     found = onnx(run, tmp_path / "out")
-    assert found.files == ["about.json", "labels.json", "model.onnx", "tokenizer.json"]
+    made = ["about.json", "labels.json", "model.onnx", "selftest.safetensors", "tokenizer.json"]
+    assert found.files == made
     assert found.worst < 1e-4
     texts = ["x", "a longer text than that", "é" * 40, "y" * 150]
     logits = torch.from_numpy(classes(tmp_path / "out", texts, run))
@@ -72,11 +80,17 @@ def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
     torch.testing.assert_close(logits.softmax(-1), torch.tensor(wanted), atol=1e-4, rtol=0)
 
 
-@pytest.mark.parametrize("bottom", ["linear", "convolution"])
-def test_a_causal_model_streams(tmp_path, bottom):
-    run = language(tmp_path / "run", mixers=(bottom, "linear"))
-    found = onnx(run, tmp_path / "out")
-    assert found.files == ["about.json", "prefill.onnx", "step.onnx", "tokenizer.json"]
+@pytest.mark.parametrize(
+    ("mixers", "by_operator"),
+    [(("linear", "linear"), False), (("convolution", "linear"), False), (("linear",), True)],
+)
+def test_a_causal_model_streams(tmp_path, mixers, by_operator):
+    run = language(tmp_path / "run", mixers=mixers, layers=len(mixers))
+    found = onnx(run, tmp_path / "out", by_operator=by_operator)
+    graphs = ["prefill.onnx", "step.onnx"]
+    assert found.files == sorted(["about.json", *graphs, "selftest.safetensors", "tokenizer.json"])
+    operators = [node for g in graphs for node in nodes(tmp_path / "out" / g, "LinearAttention")]
+    assert len(operators) == 2 * by_operator
     about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
     session = runtime.InferenceSession(tmp_path / "out" / "step.onnx")
     states = {
@@ -84,8 +98,8 @@ def test_a_causal_model_streams(tmp_path, bottom):
         for i in session.get_inputs()
         if i.name.startswith("layers.")
     }
-    lowest = ["layers.0.inputs"] if bottom == "convolution" else ["layers.0.s", "layers.0.z"]
-    assert list(states) == [*lowest, "layers.1.s", "layers.1.z"]
+    kept = {"convolution": ["inputs"], "linear": ["s", "z"]}
+    assert list(states) == [f"layers.{i}.{n}" for i, m in enumerate(mixers) for n in kept[m]]
     token, position, made = np.array([about["start"]]), np.zeros(1, np.int64), []
     for _ in range(12):
         outputs = session.run(None, {"tokens": token, "position": position, **states})
@@ -116,6 +130,13 @@ def test_what_cannot_become_a_graph_is_refused(tmp_path, monkeypatch):
     (tmp_path / "there").mkdir()
     with pytest.raises(SubquadError, match="exists"):
         onnx(language(tmp_path / "run"), tmp_path / "there")
+    with pytest.raises(UsageError, match="no layer is causal linear attention"):
+        onnx(language(tmp_path / "run", mixers=("none",)), tmp_path / "out", by_operator=True)
+    monkeypatch.setattr(importlib.import_module("onnx").defs, "onnx_opset_version", lambda: 26)
+    with pytest.raises(
+        UsageError, match=r"onnx \S+ ends at opset 26, LinearAttention came with 27"
+    ):
+        onnx(language(tmp_path / "run"), tmp_path / "out", by_operator=True)
     monkeypatch.setattr(exporting, "find_spec", lambda _: None)
     with pytest.raises(UsageError, match=r"pip install 'subquad\[onnx\]'"):
         onnx(language(tmp_path / "run"), tmp_path / "out")
