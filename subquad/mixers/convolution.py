@@ -66,7 +66,7 @@ def _unpacked(y: Sequence, ranks: Positions) -> Sequence:
 
 
 class Convolution(Mixer):
-    """The same number of neighbours on both sides (of an even ``width``, one more behind).
+    """The same number of neighbours on both sides (of an even ``width``, one more ahead).
 
     Args: ``d`` width of the model; ``width`` taps w.
     """

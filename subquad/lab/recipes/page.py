@@ -36,7 +36,9 @@ class Picture:
         if self.svg:
             return Markup(self.svg)
         data = base64.b64encode(self.png).decode()
-        return Markup('<img src="data:image/png;base64,{}" alt="{}">').format(data, self.alt)
+        return Markup('<img class="sheet" src="data:image/png;base64,{}" alt="{}">').format(
+            data, self.alt
+        )
 
 
 def page(
