@@ -107,6 +107,11 @@ class Tokenizer:
         return type(self)(self._inner, (before, after))
 
     @property
+    def frame(self) -> tuple[int, int] | None:
+        """The ids that every text stands between, where there are any."""
+        return self._frame
+
+    @property
     def unknown(self) -> int | None:
         """The id of what the vocabulary lacks, where there is one."""
         found = self._inner.token_to_id(alphabets.UNKNOWN)

@@ -17,8 +17,8 @@ PATIENCE = 300
 
 def check(page: Path) -> dict[str, dict[str, Any]]:
     """The outcome of the page's self-test under node and in Chromium, where they are there:
-    ``passed``, ``worst`` (largest relative difference of outputs), ``likeliest`` and ``drawn``
-    (whether tokens are torch's), or an ``error``.
+    ``passed``, ``worst`` (largest relative difference of outputs) and whether tokens are torch's
+    (``likeliest`` and ``drawn`` of a page that generates, ``ids`` of a classifier), or an ``error``.
 
     Raises:
         SubquadError: neither is there, or the file is not a page.
@@ -66,4 +66,5 @@ def ask(page: Path, *messages: dict[str, Any]) -> list[dict[str, Any]]:
 def _outcome(answer: dict[str, Any]) -> dict[str, Any]:
     if "passed" not in answer:
         return {"passed": False, "error": answer.get("message")}
-    return {name: answer[name] for name in ("passed", "worst", "likeliest", "drawn")}
+    names = ("passed", "worst", "likeliest", "drawn", "ids")
+    return {name: answer[name] for name in names if name in answer}
