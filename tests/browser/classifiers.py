@@ -15,11 +15,12 @@ LEARNED = (
 )
 
 
-def classifier(path, mixer="fastformer", kind="words", length=40, scale=4.0, **model):
+def classifier(path, mixer="fastformer", kind="words", length=40, scale=4.0, classes=3, **model):
     config = task_class("classify").defaults()
     chosen = SMALL | {"mixers": (mixer,)} | model
     config = replace(
         config, data=replace(config.data, length=length), model=replace(config.model, **chosen)
     )
-    task = Classify(config, Labels(LABELS), Tokenizer.train(kind, LEARNED, 300))
+    labels = Labels(LABELS if classes == len(LABELS) else tuple(map(str, range(classes))))
+    task = Classify(config, labels, Tokenizer.train(kind, LEARNED, 300))
     return made(task, config, path, scale)

@@ -2,7 +2,7 @@
 
 const MANY = 12; // classes that are all shown, in their own order
 const QUIET = 900; // milliseconds without a key before the answer is read out
-const UNIT = { words: "word", chars: "character", bytes: "byte" }[about.vocabulary.kind];
+const UNITS = { words: ["word", "words and marks"], chars: ["character", "characters"], bytes: ["byte", "bytes"] };
 let working = true, waiting = null, spoken = 0, rows = [], rest = null;
 
 function busy(on) {
@@ -61,7 +61,8 @@ function show(chances) {
 }
 
 function noted({ tokens, read, unknown }) {
-  const plural = (n) => `${count(n)} ${UNIT}${n === 1 ? "" : "s"}`;
+  const [one, several] = UNITS[about.vocabulary.kind];
+  const plural = (n) => `${count(n)} ${n === 1 ? one : several}`;
   if (!tokens) return "Nothing in it that this model reads: what follows is its answer to no text.";
   const parts = [read < tokens ? `Reads the first ${count(read)} of ${plural(tokens)}` : `${plural(tokens)} read`];
   if (unknown) parts.push(`${count(unknown)} of them not in its vocabulary`);
