@@ -33,7 +33,7 @@ def foldings() -> dict[str, list[int]]:
 
 
 def ranges(points: Iterable[int]) -> list[int]:
-    """Ascending code points as gap, count, gap, count, …: how many are left out, how many follow."""
+    """Ascending code points as gap, count, gap, count, …: so many left out, so many that follow."""
     found: list[int] = []
     end = 0
     for point in points:

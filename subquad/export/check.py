@@ -18,7 +18,7 @@ PATIENCE = 300
 def check(page: Path) -> dict[str, dict[str, Any]]:
     """The outcome of the page's self-test under node and in Chromium, where they are there:
     ``passed``, ``worst`` (largest relative difference of outputs) and whether tokens are torch's
-    (``likeliest`` and ``drawn`` of a page that generates, ``ids`` of a classifier), or an ``error``.
+    (``likeliest`` and ``drawn`` where it generates, ``ids`` where it classifies), or an ``error``.
 
     Raises:
         SubquadError: neither is there, or the file is not a page.

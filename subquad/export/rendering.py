@@ -1,4 +1,4 @@
-"""A page put together from its pieces: one file, whose security policy allows its own script only."""
+"""A page put together from its pieces: one file, whose security policy allows no other script."""
 
 import base64
 import hashlib

@@ -25,7 +25,6 @@ from subquad.tasks.classify import Classify
 from subquad.tasks.language import Language
 from subquad.tasks.pixels import Pixels
 
-
 _WORKER = ("computing.js", "worker.js")
 
 

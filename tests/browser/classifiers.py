@@ -11,7 +11,7 @@ from tests.browser.conftest import SMALL, made
 LABELS = ("money", "sport", "</script><b>&amp; é\U0001f98a")
 LEARNED = (
     "what a match, what a goal: the team isn't tired!",
-    "the bank raised its price by 12 % \u2014 caf\u00e9 \u6f22\u5b57 \U0001f98a ok\u2019d __proto__",
+    "the bank raised its price 12 % \u2014 caf\u00e9 \u6f22\u5b57 \U0001f98a ok\u2019d __proto__",
 )
 
 

@@ -2,7 +2,9 @@
 
 // x W^T + b for rows of `x`, W having a row for each output. Blocks of 2 by 4 sums, so that each
 // number that is read serves several products.
-function linear(x, { weight, bias = null }) {
+function linear(rows, { weight, bias = null }) {
+  // Doubles are read without being converted, and code for one kind of array is faster.
+  const x = new Float64Array(rows);
   const inner = weight.cols, outer = weight.rows, w = weight.data, many = x.length / inner;
   const y = new Float32Array(many * outer);
   for (let o = 0; o < outer; o += 4) {
@@ -65,7 +67,8 @@ function erf(x) {
 }
 
 const GELU = {
-  tanh: (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x))),
+  // (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), and exp takes a third of the time of tanh.
+  tanh: (x) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x * x * x))),
   exact: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
 };
 
