@@ -39,7 +39,7 @@ def command(
 
     A page generates, from a causal run of linear attention (`language` with the bytes or chars
     tokenizer, or `pixels`), or it classifies texts: `classify` with fnet, fastformer, linear,
-    convolution or none, and any tokenizer that it trains but unigram.
+    convolution or none, and any tokenizer that is trained here.
     """
     if checked is not None:
         if (run, to, out, weights) != (None, None, None, None):

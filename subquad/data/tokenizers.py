@@ -188,6 +188,10 @@ class Tokenizer:
         """The text of these ids; specials are left out."""
         return str(self._inner.decode([int(i) for i in ids], skip_special_tokens=True))
 
+    def to_json(self) -> str:
+        """What ``save`` writes, on one line."""
+        return str(self._inner.to_str())
+
     def save(self, path: Path) -> None:
         path.write_text(self._inner.to_str(pretty=True), encoding="utf-8")
 

@@ -24,7 +24,14 @@ from subquad.tasks.classify import Classify
 
 PIECES = Pieces(
     template="classify.html.j2",
-    worker=("computing.js", "tokens.js", "arithmetic.js", "mixers.js", "classifier.js"),
+    worker=(
+        "computing.js",
+        "tokens.js",
+        "pieces.js",
+        "arithmetic.js",
+        "mixers.js",
+        "classifier.js",
+    ),
     script=("shared.js", "classes.js"),
 )
 

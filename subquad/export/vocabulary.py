@@ -6,6 +6,7 @@ from subquad.data.alphabets import FIRST, PAD, SEPARATOR, UNKNOWN, Bytes, Chars
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
 from subquad.export import characters
+from subquad.export.pieces import pieces
 
 
 def vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def reading(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The same for a page that reads and never writes, which knows words too.
+    """The same for a page that reads and never writes, which knows the others too.
 
     Raises:
         UsageError: the page cannot encode as this tokenizer does.
@@ -34,10 +35,13 @@ def reading(tokenizer: Tokenizer) -> dict[str, Any]:
     if tokenizer.alphabet is not None:
         return vocabulary(tokenizer)
     if tokenizer.exact:
-        raise UsageError(
-            "a classifier's page encodes words, bytes and chars exactly; this run's tokenizer is "
-            "another: --to onnx exports it"
-        )
+        found = pieces(tokenizer)
+        if found is None:
+            raise UsageError(
+                "a page encodes words, bytes, chars, and bpe and unigram as trained here; this "
+                "run's tokenizer is another: --to onnx exports it"
+            )
+        return found
     word, space = characters.classes(r"\w", r"\s")
     tables = {"word": word, "space": space} | characters.foldings()
     return _listed("words", tokenizer) | tables

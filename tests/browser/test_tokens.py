@@ -6,6 +6,7 @@ import subprocess
 from importlib.resources import files
 
 import pytest
+import tokenizers
 
 from subquad.data.tokenizers import Tokenizer
 from subquad.export.vocabulary import reading
@@ -31,7 +32,8 @@ DANGEROUS = (
 def asked(expression, given, texts):
     """What a page's code makes of each text; ``t`` is the tokenizer."""
     page = files("subquad.export").joinpath("page")
-    script = f"""{page.joinpath("tokens.js").read_text("utf-8")}
+    sources = [page.joinpath(name).read_text("utf-8") for name in ("tokens.js", "pieces.js")]
+    script = f"""{"".join(sources)}
         const {{ v, texts }} = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
         const t = new TOKENIZERS[v.kind](v);
         console.log(JSON.stringify(texts.map((text) => {expression})));"""
@@ -96,3 +98,64 @@ def test_a_table_that_is_wrong_is_noticed(library):
     tables = reading(library)
     tables["word"] = [tables["word"][0] + 1, tables["word"][1] - 1, *tables["word"][2:]]
     assert asked("t.split(t.fold(text))", tables, ["10 01"]) == [["1", "0", "0", "1"]]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_pieces_are_the_runs(kind):
+    draw = random.Random(5)
+    texts = ["".join(draw.choices(DANGEROUS, k=draw.randrange(30))) for _ in range(2000)]
+    words = [
+        "it's",
+        "they're",
+        "WE'LL",
+        "I'd",
+        "'sting",
+        "12,345",
+        "x²",
+        "",
+        "two",
+        "",
+        "",
+        "spaces\n\n",
+        "end",
+        "\u3000",
+        "naïve",
+    ]
+    texts += [" ".join(draw.choices([*words, ""], k=12)) for _ in range(2000)]
+    texts += [
+        "",
+        " ",
+        "  ",
+        "a ",
+        " a",
+        "<pad><sep>",
+        "aaaaaaa" * 300,
+        "".join(map(chr, POINTS[:99])),
+    ]
+    tokenizer = Tokenizer.train(kind, texts[::3], 900)
+    assert asked("t.encode(text)", reading(tokenizer), texts) == tokenizer.encode(texts)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_merges_in_any_order_are_joined_as_by_the_library(seed):
+    """Also where a merge makes what an earlier one has made, or needs what a later one makes."""
+    draw = random.Random(seed)
+    parts = [*"abc", "ab", "ba", "aa", "bc", "ca", "abc", "aab", "aba", "bca"]
+    pairs = [(x, y) for x in parts for y in parts if x + y in parts]
+    draw.shuffle(pairs)
+    made = json.loads(Tokenizer.train("bpe", ["x"], 258).to_json())
+    ids = made["model"]["vocab"]
+    ids |= {part: len(ids) + i for i, part in enumerate(parts[3:])}
+    made["model"]["merges"] = pairs
+    tokenizer = Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(made)))
+    texts = ["".join(draw.choices("abc", k=draw.randrange(14))) for _ in range(3000)]
+    assert asked("t.encode(text)", reading(tokenizer), texts) == tokenizer.encode(texts)
+
+
+def test_every_character_is_split_as_by_the_library():
+    tokenizer = Tokenizer.train("bpe", ["a"], 300)
+    chunks = (POINTS[i : i + 256] for i in range(0, len(POINTS), 256))
+    texts = ["".join(f"a{chr(c)}1{chr(c)}! {chr(c)}" for c in part) for part in chunks]
+    split = tokenizer._inner.pre_tokenizer.pre_tokenize_str
+    wanted = [[texts[n][a:b] for _, (a, b) in split(text)] for n, text in enumerate(texts)]
+    assert asked("t.split(text)", reading(tokenizer), texts) == wanted

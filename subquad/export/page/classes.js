@@ -2,7 +2,7 @@
 
 const MANY = 12; // classes that are all shown, in their own order
 const QUIET = 900; // milliseconds without a key before the answer is read out
-const UNITS = { words: ["word", "words and marks"], chars: ["character", "characters"], bytes: ["byte", "bytes"] };
+const UNITS = { words: ["word", "words and marks"], chars: ["character", "characters"], bytes: ["byte", "bytes"] }[about.vocabulary.kind] ?? ["token", "tokens"];
 let working = true, waiting = null, spoken = 0, rows = [], rest = null;
 
 function busy(on) {
@@ -61,7 +61,7 @@ function show(chances) {
 }
 
 function noted({ tokens, read, unknown }) {
-  const [one, several] = UNITS[about.vocabulary.kind];
+  const [one, several] = UNITS;
   const plural = (n) => `${count(n)} ${n === 1 ? one : several}`;
   if (!tokens) return "Nothing in it that this model reads: what follows is its answer to no text.";
   const parts = [read < tokens ? `Reads the first ${count(read)} of ${plural(tokens)}` : `${plural(tokens)} read`];
