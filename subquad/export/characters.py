@@ -2,7 +2,7 @@
 Unicode is older than a browser's in one respect and newer in another, and its word characters are
 nobody else's, so a page asks the tables and not the browser."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from tokenizers import Regex, normalizers
@@ -27,9 +27,22 @@ def foldings() -> dict[str, list[int]]:
     ``marks``, those whose place among marks it can change, both as ``ranges``; ``lower``: runs
     of code points that change by the same number, as gap, count, stride and that number."""
     compatible, canonical = normalizers.NFKD().normalize_str, normalizers.NFD().normalize_str
-    mapped = [c for c in _POINTS if compatible(chr(c)) != chr(c)]
-    marks = [c for c in _POINTS if canonical(f"{LAST}{chr(c)}{FIRST}")[0] != LAST]
-    return {"mapped": ranges(mapped), "marks": ranges(marks), "lower": _shifts(_lowered())}
+    mapped = [c for c, _ in _changed(compatible)]
+    marks = [c for c, s in _changed(canonical, f"{LAST}{{}}{FIRST}") if s[0] != LAST]
+    lower = _changed(normalizers.Lowercase().normalize_str)
+    # U+0130 alone becomes two characters, and the page knows it.
+    shifts = [(c, ord(low)) for c, low in lower if len(low) == 1]
+    return {"mapped": ranges(mapped), "marks": ranges(marks), "lower": _shifts(shifts)}
+
+
+def _changed(change: Callable[[str], str], around: str = "{}") -> Iterator[tuple[int, str]]:
+    """The code points that ``change`` changes, and to what."""
+    for start in range(0, len(_POINTS), 128):
+        some = [(c, around.format(chr(c))) for c in _POINTS[start : start + 128]]
+        together = "".join(text for _, text in some)
+        if change(together) != together:
+            pairs = ((c, text, change(text)) for c, text in some)
+            yield from ((c, after) for c, before, after in pairs if after != before)
 
 
 def ranges(points: Iterable[int]) -> list[int]:
@@ -50,13 +63,6 @@ def _matching(pattern: str) -> list[int]:
     text = "".join(map(chr, _POINTS[1:]))
     found = normalizers.Replace(Regex(pattern), mark).normalize_str(text)
     return [c for c, after in zip(_POINTS[1:], found, strict=True) if after == mark]
-
-
-def _lowered() -> list[tuple[int, int]]:
-    """(code point, lower case) of those that have one: a single character, but for U+0130."""
-    lower: Callable[[str], str] = normalizers.Lowercase().normalize_str
-    pairs = ((c, lower(chr(c))) for c in _POINTS)
-    return [(c, ord(low)) for c, low in pairs if len(low) == 1 and ord(low) != c]
 
 
 def _shifts(pairs: Sequence[tuple[int, int]]) -> list[int]:

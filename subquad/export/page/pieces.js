@@ -41,43 +41,65 @@ class Split {
   }
 }
 
+// Numbers, of which the least comes first.
+class Heap {
+  constructor() { this.all = []; }
+
+  push(x) {
+    const all = this.all;
+    let at = all.push(x) - 1;
+    for (let up; at > 0 && all[up = (at - 1) >> 1] > x; at = up) all[at] = all[up];
+    all[at] = x;
+  }
+
+  pop() {
+    const all = this.all, first = all[0], x = all.pop();
+    if (!all.length) return first;
+    let at = 0;
+    for (let down; (down = 2 * at + 1) < all.length; at = down) {
+      if (all[down + 1] < all[down]) down += 1;
+      if (all[down] >= x) break;
+      all[at] = all[down];
+    }
+    all[at] = x;
+    return first;
+  }
+}
+
 class Pairs extends Split {
   constructor(v) {
     super(v);
     this.bytes = v.bytes;
-    this.merges = new Map(); // left → right → [rank, joined]
+    this.joined = v.merges.filter((_, i) => i % 3 === 2);
+    this.ranks = new Map(); // left → right → which merge
     for (let i = 0; i < v.merges.length; i += 3) {
-      const [left, right, joined] = v.merges.slice(i, i + 3);
-      if (!this.merges.has(left)) this.merges.set(left, new Map());
-      this.merges.get(left).set(right, [i, joined]);
+      const [left, right] = v.merges.slice(i, i + 2);
+      if (!this.ranks.has(left)) this.ranks.set(left, new Map());
+      this.ranks.get(left).set(right, i / 3);
     }
   }
 
-  rank(left, right) {
-    return this.merges.get(left)?.get(right)?.[0] ?? Infinity;
-  }
-
-  // The best pair first, of equal ones the leftmost. All its places are joined at once, until one
-  // of them makes a better pair.
+  // The best pair is joined first, of equal ones the leftmost, until there is none.
   pieces(bytes) {
-    let ids = Array.from(bytes, (b) => this.bytes[b]);
-    for (;;) {
-      let best = null, left = 0, right = 0;
-      for (let i = 1; i < ids.length; i++) {
-        const merge = this.merges.get(ids[i - 1])?.get(ids[i]);
-        if (merge && (!best || merge[0] < best[0])) [best, left, right] = [merge, ids[i - 1], ids[i]];
-      }
-      if (!best) return ids;
-      const next = [], [rank, joined] = best;
-      for (let i = 0, on = true; i < ids.length; i++) {
-        const here = on && ids[i] === left && ids[i + 1] === right;
-        next.push(here ? joined : ids[i]);
-        if (!here) continue;
-        i += 1;
-        on = this.rank(next.at(-2), joined) > rank && this.rank(joined, ids[i + 1]) > rank;
-      }
-      ids = next;
+    const n = bytes.length, ids = Array.from(bytes, (b) => this.bytes[b]), heap = new Heap();
+    const next = ids.map((_, i) => i + 1), last = ids.map((_, i) => i - 1);
+    const rank = (at) => (next[at] < n ? this.ranks.get(ids[at])?.get(ids[next[at]]) : undefined);
+    const offer = (at) => {
+      if (at >= 0 && rank(at) !== undefined) heap.push(rank(at) * n + at);
+    };
+    ids.forEach((_, i) => offer(i));
+    while (heap.all.length) {
+      const key = heap.pop(), at = key % n, joined = this.joined[Math.floor(key / n)];
+      if (ids[at] === null || this.joined[rank(at)] !== joined) continue; // joined otherwise since
+      const right = next[at];
+      ids[at] = joined;
+      ids[right] = null;
+      next[at] = next[right];
+      if (next[at] < n) last[next[at]] = at;
+      offer(last[at]);
+      offer(at);
     }
+    return ids.filter((id) => id !== null);
   }
 }
 
