@@ -12,6 +12,7 @@ from subquad.errors import UsageError
 from subquad.export.check import ask, check
 from subquad.export.chromium import Chromium
 from subquad.export.web import web
+from subquad.tasks.regress import Regress
 from tests.browser.classifiers import LABELS, classifier
 from tests.browser.test_chromium import fill, opened, status
 from tests.browser.test_node import HOSTILE, changed
@@ -155,6 +156,15 @@ def test_what_no_page_can_do_is_refused(tmp_path, make, why):
         web(make(tmp_path / "run"), tmp_path / "page.html")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_a_task_made_from_classification_is_refused(tmp_path):
+    run = classifier(tmp_path / "run")
+    number = Regress.__new__(Regress)
+    number.__dict__ |= vars(run.task)
+    config = replace(run.config, task="regress")
+    with pytest.raises(UsageError, match="the task is regress"):
+        web(replace(run, task=number, config=config), tmp_path / "page.html")
 
 
 def test_int8_is_refused(tmp_path):
