@@ -8,7 +8,7 @@ from subquad.data.tokenizers import Tokenizer
 from subquad.export import characters
 
 #: What would change the text or the pieces, and must be as it is without it.
-_PLAIN = {
+_PLAIN: dict[str, dict[str, Any]] = {
     "BPE": {
         "dropout": None,
         "continuing_subword_prefix": None,
