@@ -24,7 +24,7 @@ VERBS = {
     "bench": "Measure mixers and kernels against softmax on this machine.",
     "recipe": "Repeat a paper's experiment, its figure beside yours.",
     "inspect": "See which words each head weighs, and whether context matters.",
-    "export": "Turn a run into one HTML page that generates, or into ONNX.",
+    "export": "Turn a run into one HTML page that works in any browser, or into ONNX.",
     "mixers": "List the mixers, what they cost and what they can do.",
     "info": "Say what this machine offers and what will be used.",
     "demo": "See what it is for, on built-in data, in a few minutes.",

@@ -43,10 +43,11 @@ def command(
     checked: Path | None,
     as_json: bool,
 ) -> None:
-    """Turn RUN into something to give away: one HTML page that generates in any browser, or ONNX.
+    """Turn RUN into something to give away: one HTML page that runs in any browser, or ONNX.
 
-    A page needs a causal run of linear attention: `language` with the bytes or chars tokenizer,
-    or `pixels`.
+    A page generates, from a causal run of linear attention (`language` with the bytes or chars
+    tokenizer, or `pixels`), or it classifies texts: `classify` with fnet, fastformer, linear,
+    convolution or none, and any tokenizer that is trained here.
     """
     if checked is not None:
         if any(a is not None for a in (run, to, out, weights, linear_attention)):

@@ -47,7 +47,7 @@ class Chars:
 
 def bytes_tokenizer() -> tokenizers.Tokenizer:
     """256 bytes and two specials; nothing to learn."""
-    vocabulary = {PAD: 0, SEPARATOR: 1} | {c: FIRST + b for b, c in enumerate(_byte_names())}
+    vocabulary = {PAD: 0, SEPARATOR: 1} | {c: FIRST + b for b, c in enumerate(byte_names())}
     inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = decoders.ByteLevel()
@@ -92,7 +92,7 @@ def with_specials(inner: tokenizers.Tokenizer, *names: str) -> tokenizers.Tokeni
     return inner
 
 
-def _byte_names() -> list[str]:
+def byte_names() -> list[str]:
     """The characters that GPT-2 writes for bytes 0..255: printable ones for themselves, the others
     from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}

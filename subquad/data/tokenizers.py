@@ -107,6 +107,11 @@ class Tokenizer:
         return type(self)(self._inner, (before, after))
 
     @property
+    def frame(self) -> tuple[int, int] | None:
+        """The ids that every text stands between, where there are any."""
+        return self._frame
+
+    @property
     def unknown(self) -> int | None:
         """The id of what the vocabulary lacks, where there is one."""
         found = self._inner.token_to_id(alphabets.UNKNOWN)
@@ -182,6 +187,10 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids; specials are left out."""
         return str(self._inner.decode([int(i) for i in ids], skip_special_tokens=True))
+
+    def to_json(self) -> str:
+        """What ``save`` writes, on one line."""
+        return str(self._inner.to_str())
 
     def save(self, path: Path) -> None:
         path.write_text(self._inner.to_str(pretty=True), encoding="utf-8")

@@ -18,8 +18,9 @@ PATIENCE = 300
 
 def check(page: Path) -> dict[str, dict[str, Any]]:
     """The outcome of the page's self-test under node and in Chromium, where they are there:
-    ``passed``, ``worst`` (largest relative difference of outputs), ``likeliest`` and ``drawn``
-    (whether tokens are torch's), or an ``error``. A folder is one of ONNX files (``folder``).
+    ``passed``, ``worst`` (largest relative difference of outputs) and whether tokens are torch's
+    (``likeliest`` and ``drawn`` where it generates, ``ids`` where it classifies), or an ``error``.
+    A folder is one of ONNX files (``folder``).
 
     Raises:
         SubquadError: neither is there, or the file is not a page.
@@ -69,4 +70,5 @@ def ask(page: Path, *messages: dict[str, Any]) -> list[dict[str, Any]]:
 def _outcome(answer: dict[str, Any]) -> dict[str, Any]:
     if "passed" not in answer:
         return {"passed": False, "error": answer.get("message")}
-    return {name: answer[name] for name in ("passed", "worst", "likeliest", "drawn")}
+    names = ("passed", "worst", "likeliest", "drawn", "ids")
+    return {name: answer[name] for name in names if name in answer}

@@ -1,9 +1,11 @@
 """The weights as a page carries them: the step engine's block, its matrices in f16 if so wished."""
 
+import copy
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
+from torch import nn
 
 from subquad.errors import UsageError
 from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
@@ -11,6 +13,8 @@ from subquad.models import CausalModel
 
 Precision = Literal["f16", "f32", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,19 @@ def payload(model: CausalModel, precision: Precision) -> Payload:
     if precision == "f32":
         packed = pack(model)
         return Payload(model, packed.spec, _bytes(packed.block), None)
-    rounded = _halved(model)
+    rounded = halved(model)
     packed = pack(rounded)
     halves, data = _halves(rounded, packed)
     return Payload(rounded, packed.spec, data, halves)
 
 
-def _halved(model: CausalModel) -> CausalModel:
-    made = rounded_model(model, "bf16")  # a copy; what it holds is written below
+def halved(model: Model) -> Model:
+    """A copy whose matrices hold what f16 can.
+
+    Raises:
+        UsageError: f16 cannot hold a weight, or a number is not finite.
+    """
+    made = copy.deepcopy(model)
     largest = torch.finfo(torch.float16).max
     with torch.no_grad():
         for ours, theirs in zip(made.parameters(), model.parameters(), strict=True):

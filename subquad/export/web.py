@@ -1,52 +1,43 @@
-"""One HTML page that generates in a browser, from a causal linear-attention run: weights, the step
-engine as WebAssembly, tokenizer and self-test, all in it. Nothing is fetched."""
+"""One HTML page that runs in a browser: weights, code, tokenizer and self-test, all in it. Nothing
+is fetched. A causal linear-attention run generates, by the step engine as WebAssembly; a classifier
+answers (``classifier_page``)."""
 
-import base64
 import hashlib
-import json
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 import subquad
-from subquad.checkpoint import write_text
 from subquad.errors import SubquadError, UsageError
+from subquad.export import classifier_page
 from subquad.export.building import ENGINE
 from subquad.export.payload import Payload, Precision, payload
 from subquad.export.reference import reference
+from subquad.export.rendering import Page, Pieces, write_page
 from subquad.export.vocabulary import vocabulary
 from subquad.generation import Head
 from subquad.generation.packing import unsupported
 from subquad.generation.pictures import head_of
 from subquad.models import CausalModel
 from subquad.run import Run
+from subquad.tasks.classify import Classify
 from subquad.tasks.language import Language
 from subquad.tasks.pixels import Pixels
 
-
-@dataclass(frozen=True)
-class Page:
-    """What was written."""
-
-    out: Path
-    nbytes: int
-    parameters: int
+_WORKER = ("computing.js", "worker.js")
 
 
 def web(run: Run, out: Path, precision: Precision = "f16") -> Page:
     """Write ``run`` as one page.
 
     Raises:
-        UsageError: the page's engine does not implement this run; the reason is given.
+        UsageError: the page does not implement this run; the reason is given.
     """
+    if type(run.task) is Classify:  # and no task made from it
+        return classifier_page.write(run, out, precision)
     model = run.model
-    reason = "it classifies; --to onnx exports it" if not run.task.causal else unsupported(model)
+    reason = unsupported(model) if run.task.causal else f"the task is {run.config.task}"
     if reason is not None:
         raise UsageError(f"{run.path} cannot become a page, which runs the step engine: {reason}")
     assert isinstance(model, CausalModel)
@@ -56,9 +47,10 @@ def web(run: Run, out: Path, precision: Precision = "f16") -> Page:
         raise SubquadError(f"{ENGINE} is missing: `make wasm` builds it") from None
     made = payload(model.cpu(), precision)
     about = _about(run, made, precision, engine)
-    write_text(out, _page(about, made.data, engine))
-    parameters = sum(p.numel() for p in model.parameters())
-    return Page(out, out.stat().st_size, parameters)
+    kind = "text.js" if about["kind"] == "text" else "pictures.js"
+    script = ("shared.js", "generating.js", kind)
+    pieces = Pieces(template="generate.html.j2", worker=_WORKER, script=script)
+    return write_page(out, pieces, about, made.data, engine)
 
 
 def _about(run: Run, made: Payload, precision: str, engine: bytes) -> dict[str, Any]:
@@ -96,51 +88,3 @@ def _about(run: Run, made: Payload, precision: str, engine: bytes) -> dict[str, 
         "engine_sha256": hashlib.sha256(engine).hexdigest(),
         "test": test,
     }
-
-
-def _page(about: dict[str, Any], weights: bytes, engine: bytes) -> str:
-    script = _piece("shared.js") + _piece("text.js" if about["kind"] == "text" else "pictures.js")
-    return (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            about=about,
-            about_json=_json(about),
-            weights=Markup(base64.b64encode(weights).decode()),
-            engine=Markup(base64.b64encode(engine).decode()),
-            worker=_piece("worker.js"),
-            script=script,
-            style=_piece("page.css"),
-            script_hash=_source_hash(script),
-            style_hash=_source_hash(_piece("page.css")),
-        )
-        + "\n"
-    )
-
-
-@cache
-def _environment() -> Environment:
-    """Everything that a person could have typed is escaped."""
-    return Environment(
-        loader=PackageLoader("subquad.export", "page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def _piece(name: str) -> Markup:
-    return Markup(files("subquad.export").joinpath("page", name).read_text("utf-8"))
-
-
-def _json(about: dict[str, Any]) -> Markup:
-    """JSON that cannot end the element it stands in."""
-    text = json.dumps(about, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
-
-
-def _source_hash(source: str) -> str:
-    """What the page's security policy allows: this script, and no other."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

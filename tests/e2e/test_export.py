@@ -54,12 +54,33 @@ def test_wrong_usage_is_one_line(cli, arguments, code, says):
     assert err.count("\n") == 1
 
 
-def test_a_classifier_is_refused_with_the_way_out(cli, tmp_path):
+def test_a_classifier_becomes_a_page_that_passes_its_check(cli, tmp_path):
+    if shutil.which("node") is None and chromium.find() is None:
+        pytest.skip("NOT TESTED: neither node nor Chromium is installed")
     csv(tmp_path / "data.csv")
     assert train(cli, "data.csv")[0] == 0
     code, _, err = cli("export", "run", "--to", "web", "--out", "page.html")
+    assert code == 0, err
+    code, out, err = cli("export", "--check", "page.html", "--json")
+    assert code == 0, err
+    assert all(found["passed"] and found["ids"] for found in json.loads(out).values())
+
+
+@pytest.mark.parametrize(
+    ("more", "weights", "says"),
+    [
+        (("--mixer", "softmax"), "f16", "a page has fnet, linear, fastformer, convolution"),
+        ((), "int8", "a classifier's page holds f16 or f32"),
+    ],
+)
+def test_a_classifier_that_no_page_can_be_is_refused(cli, tmp_path, more, weights, says):
+    csv(tmp_path / "data.csv")
+    assert train(cli, "data.csv", "run", *more)[0] == 0
+    page = ("--to", "web", "--out", "page.html", "--weights", weights)
+    code, _, err = cli("export", "run", *page)
     assert code == 2
-    assert "it classifies; --to onnx exports it" in err
+    assert says in err
+    assert err.count("\n") == 1
     assert not (tmp_path / "page.html").exists()
 
 
