@@ -145,7 +145,7 @@ def _length(run: Run, rows: Sequence[list[int]], request: Request) -> int:
         raise UsageError(
             f"a prompt of {read + longest - 1} tokens and {length} more go beyond the {limit} "
             f"positions that {run.path} has learned; ask for at most {max(room, 0)}, "
-            "or train with --positions sinusoidal"
+            "or train with --positions none above a convolution"
         )
     return length
 

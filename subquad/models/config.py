@@ -1,12 +1,12 @@
 """The shape of a model: every choice that is not the data's, with its default in the field."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from inspect import Parameter
 from typing import Any, Literal
 
 import torch
 
-from subquad.mixers import Mixer, build, options
+from subquad.mixers import MIXERS, Mixer, build, options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,9 @@ class ModelConfig:
     """A linear map after each mixer, as in Fastformer's released encoder."""
     gelu: Literal["tanh", "exact"] = "tanh"
     """Form of GELU in the feed-forward layers; FNet's code has tanh, Fastformer's exact."""
-    positions: Literal["learned", "sinusoidal", "none"] = "learned"
-    """How a token's place is known; only learned ones limit the length."""
+    positions: Literal["learned", "sinusoidal", "none"] | None = "learned"
+    """How a token's place is known; only learned ones limit the length. None = by the mixers, and
+    said: none above a convolution, which tells neighbours apart, else learned."""
     pooling: Literal["mean", "cls", "attention", "pooler"] = "mean"
     """How a classifier sums up a row: the mean over real tokens, a leading token of its own, a
     learned weighting of the tokens (as Fastformer's released encoder does), or BERT's pooler over
@@ -82,6 +83,14 @@ class ModelConfig:
             )
         return self.mixers + self.mixers[-1:] * (self.layers - len(self.mixers))
 
+    def placed(self) -> "ModelConfig":
+        """``positions`` settled: what None stands for with these mixers."""
+        if self.positions is not None:
+            return self
+        lowest = MIXERS[self.layer_mixers()[0]].cls(True)
+        local = lowest is not None and lowest.local
+        return replace(self, positions="none" if local else "learned")
+
     def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
         """The mixer ``name`` with this model's width and options; those without a default are the
         model's: its heads, its longest row."""
@@ -112,7 +121,9 @@ class ModelConfig:
             raise ValueError(f"norm_eps={self.norm_eps} must be above zero")
         for name, known in _CHOICES.items():
             if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
+                raise ValueError(
+                    f"{name}={getattr(self, name)!r} is not one of {', '.join(map(str, known))}"
+                )
         for name in ("types", "pad"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
@@ -163,7 +174,7 @@ _BIDIRECTIONAL_ONLY = ("pooling", "token_dropout", "types", "pad")
 _CAUSAL_ONLY = ("tied", "mixture")
 _CHOICES = {
     "norm": ("pre", "post"),
-    "positions": ("learned", "sinusoidal", "none"),
+    "positions": ("learned", "sinusoidal", "none", None),
     "pooling": ("mean", "cls", "attention", "pooler"),
     "gelu": ("tanh", "exact"),
     "initialisation": ("plain", "fnet"),

@@ -38,7 +38,7 @@ class Embedding(nn.Module):
 
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int) -> None:
         super().__init__()
-        self.kind = config.positions
+        self.kind: str = config.placed().positions or "none"
         self.length = length
         self.tokens = nn.Embedding(vocabulary, config.d)
         self.positions = nn.Embedding(length, config.d) if self.kind == "learned" else None

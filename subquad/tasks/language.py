@@ -1,5 +1,6 @@
 """Causal text: the next byte or token, given all before it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,6 +32,7 @@ class Language(CausalTask):
     """
 
     name: ClassVar[str] = "language"
+    settled: ClassVar[tuple[str, ...]] = ("length", "positions")
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.config = config
@@ -53,6 +55,7 @@ class Language(CausalTask):
                 heads=4,
                 ff=512,
                 norm="pre",
+                positions=None,
                 dropout=0.0,
             ),
             training=TrainConfig(minutes=10, batch=4, lr=4e-3),
@@ -67,13 +70,15 @@ class Language(CausalTask):
         if cut < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
         tokenizer = tokenizer_for(data, before(source, cut))
-        task = cls(config, tokenizer)
+        task = cls(replace(config, model=config.model.placed()), tokenizer)
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
         here = min(tokens_before(source, tokenizer, cut, starts=True), len(stream) - 1)
         if here < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {here} tokens")
         task.notes = notes(source, stored.examples, None)
+        if config.model.positions is None:
+            task.notes = [*task.notes, _places(task.config.model)]
         size = _bytes(source) - sum(len(text.encode()) for text in before(source, cut))
         # The held-out part begins with the last training token, which is read, not predicted.
         held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
@@ -110,6 +115,14 @@ class Language(CausalTask):
         return (
             measured if not examples.bytes else {"bits_per_byte": bits / examples.bytes} | measured
         )
+
+
+def _places(model: ModelConfig) -> str:
+    if model.positions == "none":
+        return "no positions: the convolution at the bottom tells neighbours apart, at any length"
+    return (
+        f"learned positions: {model.layer_mixers()[0]} does not tell neighbours apart (--positions)"
+    )
 
 
 def _bytes(source: Source) -> int:

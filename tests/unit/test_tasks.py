@@ -203,3 +203,22 @@ def test_a_contact_sheet_of_grey_and_coloured_images():
     colour = contact_sheet(np.full((2, 2, 2, 3), [255, 0, 0]), 256)
     assert colour.mode == "RGB"
     assert (np.asarray(colour)[30, 30] == [255, 0, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("mixers", "asked", "found"),
+    [
+        (("convolution", "linear"), None, "none"),
+        (("linear",), None, "learned"),
+        (("convolution", "linear"), "sinusoidal", "sinusoidal"),
+    ],
+)
+def test_positions_are_settled_by_the_mixers_and_said(tmp_path, mixers, asked, found):
+    path = tmp_path / "book.txt"
+    path.write_text("abcd " * 100)
+    c = config("language", path, length=16)
+    c = replace(c, model=replace(c.model, mixers=mixers, layers=2, positions=asked))
+    task, _, _ = Language.fit(c, tmp_path / "store")
+    assert task.config.model.positions == found
+    said = [note for note in task.notes if note.startswith(("no positions", "learned positions"))]
+    assert bool(said) == (asked is None)
