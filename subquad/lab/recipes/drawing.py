@@ -229,7 +229,7 @@ def _outcome(
 
 
 def _kind(config: Config) -> str:
-    return " under ".join(dict.fromkeys(reversed(config.model.layer_mixers())))
+    return " over ".join(dict.fromkeys(reversed(config.model.layer_mixers())))
 
 
 def _budget(training: TrainConfig) -> str:
