@@ -41,7 +41,7 @@ class Unchecked(Embedding):
 def plain(model: nn.Module, causal_form: str = "quadratic") -> nn.Module:
     """A copy of ``model`` that can become a graph; ``causal_form`` is one of ``CAUSAL_FORMS``, or
     ``"operator"``, ONNX's own."""
-    made = copy.deepcopy(model).cpu().eval()
+    made = copy.deepcopy(model).cpu()
     for module in made.modules():
         if isinstance(module, LinearAttention):
             module.form = "sums"
