@@ -19,6 +19,7 @@ from subquad.mixers.linear import CausalLinearAttention
 from subquad.models import CausalModel
 from subquad.models.block import Block
 from subquad.models.embeddings import sinusoid_rates
+from subquad.models.gelu import tanh_gelu
 
 Weights = Literal["fp32", "bf16", "int8"]
 _WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}
@@ -59,7 +60,7 @@ def unsupported(model: nn.Module) -> str | None:
             )
         if not isinstance(block.dense, nn.Identity):
             return "it knows no linear map after the mixer (mixer_dense)"
-        if block.ff.approximate != "tanh":
+        if block.ff.gelu is not tanh_gelu:
             return "it has GELU in its tanh form only (gelu)"
     if any(p.dtype != torch.float32 for p in model.parameters()):
         return "weights are not fp32"

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from subquad.mixers import CausalMixer, Mixer, State
 from subquad.mixers.dense import lecun_normal
 from subquad.models.config import ModelConfig
+from subquad.models.gelu import tanh_gelu
 from subquad.shapes import Mask, Sequence
 
 
@@ -18,10 +19,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.inner = nn.Linear(config.d, config.ff)
         self.outer = nn.Linear(config.ff, config.d)
-        self.approximate = "tanh" if config.gelu == "tanh" else "none"
+        self.gelu = tanh_gelu if config.gelu == "tanh" else nn.functional.gelu
 
     def forward(self, x: Sequence) -> Sequence:
-        out: Sequence = self.outer(nn.functional.gelu(self.inner(x), approximate=self.approximate))
+        out: Sequence = self.outer(self.gelu(self.inner(x)))
         return out
 
 

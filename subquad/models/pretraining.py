@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from subquad.models.block import initialise
 from subquad.models.config import ModelConfig
+from subquad.models.gelu import tanh_gelu
 from subquad.models.model import Classifier, Encoder, Pooler
 from subquad.shapes import Mask, Pooled, Sequence, Tokens
 
@@ -30,7 +31,7 @@ class MaskedHead(nn.Module):
     def forward(
         self, x: Float[Tensor, "*n d"], table: Float[Tensor, "v d"]
     ) -> Float[Tensor, "*n v"]:
-        h = nn.functional.gelu(self.dense(x), approximate="tanh")
+        h = tanh_gelu(self.dense(x))
         return nn.functional.linear(self.norm(h), table, self.bias)
 
 

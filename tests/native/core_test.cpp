@@ -68,6 +68,22 @@ void one(const Table& table, Dtype dtype, Map map, int64_t t, int64_t k, int64_t
   table.causal_backward(p, parallel);
 }
 
+// GELU forward and backward on exactly sized buffers; at 0 it is 0, and its slope 1/2.
+void gelu(const Table& table, Dtype dtype, int64_t n) {
+  const int width = dtype == Dtype::f64 ? 8 : dtype == Dtype::f32 ? 4 : 2;
+  Tensor x({n}, width, 0), dout({n}, width, 8), out({n}, width, 0);
+  Pointwise p{n, dtype, 3, nullptr, x.view.p, out.view.p};
+  table.gelu(p, parallel);
+  if (width > 2 && out.bytes != x.bytes) ++failures, std::printf("gelu(0) is not 0\n");
+  p.dout = dout.view.p;
+  table.gelu(p, parallel);
+  for (int64_t i = 0; dtype == Dtype::f32 && i < n; ++i) {
+    const float half = reinterpret_cast<const float*>(dout.bytes.data())[i] / 2;
+    const float found = reinterpret_cast<const float*>(out.bytes.data())[i];
+    if (!(std::fabs(found - half) < 1e-6)) ++failures, std::printf("%g != %g\n", found, half);
+  }
+}
+
 // The step engine on an exactly sized block: odd sizes, every kind, several threads and streams.
 void engine(Spec spec, int threads) {
   std::vector<float> block((Plan(spec).bytes() + 3) / 4);  // aligned enough, and sized exactly
@@ -112,6 +128,8 @@ int main() {
             one(*table, Dtype(dtype), Map(map), t, 1, 3, all, 1);
             one(*table, Dtype(dtype), Map(map), t, 17, 8, all, 2);
           }
+    for (int dtype = 0; dtype < 4; ++dtype)
+      for (int64_t n : {0, 1, 255, 257, 20001}) gelu(*table, Dtype(dtype), n);
     one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
     one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
     one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);

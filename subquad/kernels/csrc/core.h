@@ -28,6 +28,15 @@ struct Linear {
   View dq, dk, dv, ds0, dz0, ddecay;                 // the backward's results
 };
 
+// `n` consecutive elements. Without `dout`, the forward: out from x; with it, the backward: dx.
+struct Pointwise {
+  int64_t n;
+  Dtype dtype;
+  int threads;
+  const char *dout, *x;
+  char* out;
+};
+
 using Body = void (*)(void* context, int64_t item);
 using Parallel = void (*)(int threads, int64_t items, Body body, void* context);
 
@@ -43,6 +52,7 @@ struct Table {
   void (*causal_backward)(const Linear&, Parallel);
   void (*bidirectional_forward)(const Linear&, Parallel);
   void (*bidirectional_backward)(const Linear&, Parallel);
+  void (*gelu)(const Pointwise&, Parallel);
   StepKernel step;
 };
 

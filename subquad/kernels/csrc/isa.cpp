@@ -1,4 +1,5 @@
 // Compiled once per instruction set (see CMakeLists.txt): the kernels' table.
+#include "activation.h"
 #include "bidirectional.h"
 #include "step.h"
 
@@ -8,8 +9,8 @@
 namespace subquad::SUBQUAD_ISA {
 
 // Runs `kernel<E>` for the problem's dtype.
-#define SUBQUAD_BY_DTYPE(kernel)                                    \
-  [](const Linear& p, Parallel run) {                               \
+#define SUBQUAD_BY_DTYPE(Problem, kernel)                           \
+  [](const Problem& p, Parallel run) {                              \
     switch (p.dtype) {                                              \
       case Dtype::f32: return kernel<float>(p, run);                \
       case Dtype::f64: return kernel<double>(p, run);               \
@@ -21,10 +22,11 @@ namespace subquad::SUBQUAD_ISA {
 extern const Table table;
 const Table table = {
     SUBQUAD_STRING(SUBQUAD_ISA),
-    SUBQUAD_BY_DTYPE(causal_forward),
-    SUBQUAD_BY_DTYPE(causal_backward),
-    SUBQUAD_BY_DTYPE(bidirectional_forward),
-    SUBQUAD_BY_DTYPE(bidirectional_backward),
+    SUBQUAD_BY_DTYPE(Linear, causal_forward),
+    SUBQUAD_BY_DTYPE(Linear, causal_backward),
+    SUBQUAD_BY_DTYPE(Linear, bidirectional_forward),
+    SUBQUAD_BY_DTYPE(Linear, bidirectional_backward),
+    SUBQUAD_BY_DTYPE(Pointwise, gelu_rows),
     step,
 };
 

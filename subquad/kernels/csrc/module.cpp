@@ -70,6 +70,16 @@ NB_MODULE(_native, m) {
     if (table) in_use = table, use_step(table);
     return table != nullptr;
   });
+  m.def("gelu", [](uintptr_t dout, uintptr_t x, uintptr_t out, int64_t n, int dtype, int threads) {
+    const Pointwise p{n,
+                      Dtype(dtype),
+                      threads,
+                      reinterpret_cast<const char*>(dout),
+                      reinterpret_cast<const char*>(x),
+                      reinterpret_cast<char*>(out)};
+    nb::gil_scoped_release release;
+    in_use->gelu(p, parallel);
+  });
   m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
     forward(in_use->causal_forward, sizes, given, made);
   });

@@ -114,7 +114,7 @@ inline void store_row(const Wide<E>* row, int64_t n, E* x, int64_t stride, Wide<
 template <Map map, class T>
 inline Vec<T> phi(Vec<T> x) {
   if constexpr (map == Map::relu) return x < T(0) ? Vec<T>{} : x;
-  if constexpr (map == Map::elu_plus_one) return x > T(0) ? x + T(1) : exp_negative(x);  // Eq. (7)
+  if constexpr (map == Map::elu_plus_one) return x > T(0) ? x + T(1) : exp_moderate(x);  // Eq. (7)
   return x;
 }
 

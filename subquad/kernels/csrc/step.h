@@ -1,5 +1,6 @@
 // One token of every stream through the whole model: what one member of a crew does.
 #pragma once
+#include "activation.h"
 #include "crew.h"
 #include "product.h"
 
@@ -29,26 +30,19 @@ inline void layer_norm(const float* x, float* y, const Norm& norm, const char* b
   for (int64_t i = whole; i < d; ++i) y[i] = (x[i] - mean) * scale * weight[i] + bias[i];
 }
 
-// x / (1 + exp(-2u)) with u = √(2/π) (x + 0.044715 x³): the tanh form of GELU.
-inline V gelu(V x) {
-  const V u = (x + 0.044715f * x * x * x) * 1.5957691216f;  // 2 √(2/π)
-  const V e = exp_negative(u > 0 ? -u : u);
-  return x * (u > 0 ? V{} + 1.0f : e) / (1.0f + e);
-}
-
 // φ of one head's q or k (k elements, rows filled with zeros): features, filling zero again.
 inline void features(Phi phi, float* x, int64_t k) {
   const int64_t end = row(k);
   if (phi == Phi::softmax) {
     float most = x[0], total = 0;
     for (int64_t i = 1; i < k; ++i) most = x[i] > most ? x[i] : most;
-    for (int64_t i = 0; i < end; i += kW) store(x + i, exp_negative(load(x + i) - most));
+    for (int64_t i = 0; i < end; i += kW) store(x + i, exp_moderate(load(x + i) - most));
     for (int64_t i = 0; i < k; ++i) total += x[i];
     for (int64_t i = 0; i < k; ++i) x[i] /= total;
   } else {
     for (int64_t i = 0; i < end; i += kW) {
       V v = load(x + i), zero{};
-      if (phi == Phi::elu_plus_one) v = v > 0 ? v + 1.0f : exp_negative(v > 0 ? zero : v);
+      if (phi == Phi::elu_plus_one) v = v > 0 ? v + 1.0f : exp_moderate(v > 0 ? zero : v);
       if (phi == Phi::relu) v = v > 0 ? v : zero;
       if (phi == Phi::squared_relu) v = v > 0 ? v * v : zero;
       store(x + i, v);
@@ -232,7 +226,7 @@ class Member {
     share(spec_.ff, &from, &to);
     for (int64_t b = 0; b < s_.n; ++b)
       for (int64_t c = from; c < to; c += kW)
-        store(hidden.p + b * hidden.apart + c, gelu(load(hidden.p + b * hidden.apart + c)));
+        store(hidden.p + b * hidden.apart + c, gelu<float>(load(hidden.p + b * hidden.apart + c)));
   }
 
   // Post-norm: x = norm(x + added). Pre-norm: x += added, and the next sublayer's norm of it.

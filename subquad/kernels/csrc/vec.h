@@ -57,9 +57,9 @@ inline T sum(typename Sized<T, kWidth>::type x) {
   }
 }
 
-// exp(x) for x <= 0, relative error below 4e-7; from -87 on it stays at e^-87; NaN stays NaN. For
-// x > 0 the result is unspecified.
-inline Vec<float> exp_negative(Vec<float> x) {
+// exp(x) for x <= 87, relative error below 4e-7; from -87 on it stays at e^-87; NaN stays NaN. For
+// x > 88 the result is unspecified.
+inline Vec<float> exp_moderate(Vec<float> x) {
   const float lowest = -87.0f, magic = 12582912.0f + 127;  // 1.5 * 2^23 rounds; 127 is 2^0's exponent
   x = x < lowest ? Vec<float>{} + lowest : x;
   const Vec<float> shifted = x * 1.44269504f + magic;
@@ -72,7 +72,7 @@ inline Vec<float> exp_negative(Vec<float> x) {
   return p * (Vec<float>)((VecInt)shifted << 23);
 }
 
-inline Vec<double> exp_negative(Vec<double> x) {
+inline Vec<double> exp_moderate(Vec<double> x) {
   for (int i = 0; i < VecOf<double>::width; ++i) x[i] = std::exp(x[i]);
   return x;
 }
