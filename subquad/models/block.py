@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from subquad.mixers import CausalMixer, Mixer, State
 from subquad.mixers.dense import lecun_normal
 from subquad.models.config import ModelConfig
+from subquad.models.dropout import Dropout
 from subquad.models.gelu import tanh_gelu
 from subquad.shapes import Mask, Sequence
 
@@ -36,7 +37,7 @@ class Block(nn.Module):
         self.ff = FeedForward(config)
         self.norm_mixer = nn.LayerNorm(config.d, config.norm_eps)
         self.norm_ff = nn.LayerNorm(config.d, config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:

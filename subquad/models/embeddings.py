@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from subquad.models.config import ModelConfig
+from subquad.models.dropout import Dropout
 from subquad.shapes import Mask, Positions, Sequence, Tokens
 
 
@@ -45,7 +46,7 @@ class Embedding(nn.Module):
         self.types = nn.Embedding(config.types, config.d) if config.types else None
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if config.norm == "post" else None
         self.projection = nn.Linear(config.d, config.d) if config.projection else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(
         self, tokens: Tokens, positions: Positions, types: Tokens | None = None

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from subquad.mixers.base import Mixer, zero_padding
 from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
+from subquad.models.dropout import Dropout
 from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
@@ -94,7 +95,7 @@ class Classifier(nn.Module):
         poolers = {"attention": AttentionPooling, "pooler": Pooler}
         self.pooler = poolers[config.pooling](config.d) if config.pooling in poolers else None
         self.token_dropout = config.token_dropout or 0.0
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self, config.initialisation)
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from subquad.models.block import initialise
 from subquad.models.config import ModelConfig
+from subquad.models.dropout import Dropout
 from subquad.models.gelu import tanh_gelu
 from subquad.models.model import Classifier, Encoder, Pooler
 from subquad.shapes import Mask, Pooled, Sequence, Tokens
@@ -84,7 +85,7 @@ class TokenClassifier(nn.Module):
         super().__init__()
         self.encoder = Encoder(config, vocabulary=vocabulary, length=length)
         self.pooler = Pooler(config.d)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self, config.initialisation)
 

@@ -1,0 +1,209 @@
+"""One token of generation: the step engine against ONNX Runtime on the graph of the same run.
+
+    python benchmarks/against_onnxruntime.py --out results/onnxruntime.json
+    python benchmarks/against_onnxruntime.py --web DIST     # and in Chromium, one thread each
+
+The model is that of ``subquad bench``: 8 layers of width 256, random weights. Candidates take
+turns; ratios are medians over rounds. DIST is the folder ``dist`` of onnxruntime-web (npm).
+Needs ``subquad[onnx]``; the second form also Chromium.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+
+from subquad.data.tokenizers import Tokenizer
+from subquad.export.chromium import Chromium
+from subquad.export.onnx import onnx
+from subquad.export.web import web
+from subquad.generation import EngineDecoder, Sampling, Streams, TorchDecoder
+from subquad.lab import machine
+from subquad.lab.timing import interleave
+from subquad.models import CausalModel
+from subquad.run import Run
+from subquad.tasks import task_class
+from subquad.tasks.language import Language
+
+TOGETHER = 8
+WEB_TOKENS = 200
+ORT = "ONNX Runtime"
+PAGE = Path(__file__).with_name("onnxruntime_web.html")
+
+
+def language_run(path: Path) -> Run:
+    """The bench's model as a run on bytes."""
+    torch.manual_seed(0)
+    config = task_class("language").defaults()
+    model = replace(
+        config.model,
+        mixers=("linear",),
+        layers=8,
+        d=256,
+        heads=8,
+        ff=1024,
+        positions="sinusoidal",
+        dropout=0.0,
+    )
+    task = Language(replace(config, model=model), Tokenizer.train("bytes", [""], 300))
+    return Run(path, task.config, task, task.model().eval())
+
+
+def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
+    """``TOGETHER`` greedy tokens by ONNX Runtime, states fed back as they come out."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    path = str(folder / "step.onnx")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    inputs = {
+        i.name: [n if isinstance(n, int) else 1 for n in i.shape] for i in session.get_inputs()
+    }
+    states = [name for name in inputs if name.startswith("layers.")]
+    results = [o.name for o in session.get_outputs()]
+
+    def run() -> list[int]:
+        feed: dict[str, Any] = {name: np.zeros(inputs[name], np.float32) for name in states}
+        feed |= {"tokens": np.zeros(1, np.int64), "position": np.zeros(1, np.int64)}
+        made = []
+        for _ in range(TOGETHER):
+            found = dict(zip(results, session.run(None, feed), strict=True))
+            token = found["logits"].argmax(-1).astype(np.int64)
+            made.append(int(token[0]))
+            feed = {name: found[f"next_{name}"] for name in states}
+            feed |= {"tokens": token, "position": found["next_position"]}
+        return made
+
+    return run
+
+
+def native(run: Run, folder: Path, seconds: float) -> dict[str, Any]:
+    """Milliseconds per token, and how many times as long ONNX Runtime takes."""
+    greedy, threads, model = Sampling(temperature=0.0), torch.get_num_threads(), run.model
+    assert isinstance(model, CausalModel)
+    decoders = {
+        "engine bf16": EngineDecoder(model, rows=1, weights="bf16"),
+        "engine fp32": EngineDecoder(model, rows=1),
+        "torch scan": TorchDecoder(model),
+    }
+    start = torch.zeros(1, dtype=torch.long)
+    ways: dict[str, Callable[[], object]] = {
+        name: partial(decoder.run, start, TOGETHER, greedy, Streams.fresh(1))
+        for name, decoder in decoders.items()
+    }
+    graph = _graph(folder, threads)
+    made = decoders["engine fp32"].run(start, TOGETHER, greedy, Streams.fresh(1))
+    if made[0].tolist() != graph():
+        raise SystemExit("the graph and the engine do not draw the same tokens")
+    times = interleave({**ways, ORT: graph}, seconds)
+    return {
+        "threads": threads,
+        "ms_per_token": {name: 1e3 * times.median(name) / TOGETHER for name in times.rounds},
+        "onnxruntime_over": {name: times.ratio(ORT, name) for name in ways},
+    }
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None: ...
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+def _page_rate(browser: Chromium, url: str) -> float:
+    """Tokens/s that an exported page states for ``WEB_TOKENS`` greedy ones."""
+    browser.open(url)
+    browser.wait(f"document.documentElement.dataset.ready && location.href === '{url}'")
+    browser.run(
+        "document.getElementById('temperature').value = 0;"
+        f"document.getElementById('length').value = {WEB_TOKENS};"
+        "document.getElementById('go').click()"
+    )
+    status = browser.wait(
+        "!document.getElementById('go').disabled && "
+        "/[0-9] tokens\\/s/.test(document.getElementById('status').textContent) && "
+        "document.getElementById('status').textContent"
+    )
+    found = re.search(r"([\d.,]+) tokens/s", status)
+    assert found is not None, status
+    return float(found[1].replace(",", ""))
+
+
+def _graph_rate(browser: Chromium, url: str) -> float:
+    browser.open(url)
+    browser.wait("window.bench")
+    browser.run(f"window.rate = null; bench({WEB_TOKENS}).then(rate => window.rate = rate)")
+    return float(browser.wait("window.rate"))
+
+
+def in_browser(run: Run, folder: Path, dist: Path, rounds: int) -> dict[str, Any]:
+    """Tokens/s of a page (f16 and f32 weights) and of onnxruntime-web, one thread each."""
+    (folder / "dist").symlink_to(dist.resolve())
+    session = onnxruntime.InferenceSession(
+        str(folder / "graphs" / "step.onnx"), providers=["CPUExecutionProvider"]
+    )
+    shapes = {
+        i.name: [n if isinstance(n, int) else 1 for n in i.shape]
+        for i in session.get_inputs()
+        if i.name.startswith("layers.")
+    }
+    (folder / "ort.html").write_text(
+        PAGE.read_text(encoding="utf-8").replace("SHAPES", json.dumps(shapes)), encoding="utf-8"
+    )
+    web(run, folder / "f16.html", "f16")
+    web(run, folder / "f32.html", "f32")
+    rates: dict[str, list[float]] = {"page, f16": [], "page, f32": [], "onnxruntime-web": []}
+    with _served(folder) as base, Chromium() as browser:
+        for _ in range(rounds):
+            rates["page, f16"].append(_page_rate(browser, base + "f16.html"))
+            rates["page, f32"].append(_page_rate(browser, base + "f32.html"))
+            rates["onnxruntime-web"].append(_graph_rate(browser, base + "ort.html"))
+    ratios = {
+        name: statistics.median(a / b for a, b in zip(found, rates["onnxruntime-web"], strict=True))
+        for name, found in rates.items()
+    }
+    return {"tokens_per_second": rates, "over_onnxruntime_web": ratios}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--web", type=Path, metavar="DIST", help="onnxruntime-web's dist folder")
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="subquad-") as home:
+        folder = Path(home)
+        run = language_run(folder / "run")
+        onnx(run, folder / "graphs")
+        found: dict[str, Any] = {
+            "machine": machine.facts("fp32"),
+            "onnxruntime": onnxruntime.__version__,
+        }
+        found["native"] = native(run, folder / "graphs", given.seconds)
+        if given.web:
+            found["browser"] = in_browser(run, folder, given.web, given.rounds)
+    text = json.dumps(found, indent=2)
+    print(text)
+    if given.out:
+        given.out.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Dropout (Srivastava et al. 2014). torch's own draws one number per element on the CPU, by one
+thread, which takes longer than the layer's products; here one number serves four."""
+
+import torch
+from torch import Tensor, nn
+
+#: Below this many elements torch's own is as fast.
+LEAST = 4096
+#: Values that a lane of 16 bits has.
+LANE = 1 << 16
+
+
+class Dropout(nn.Dropout):
+    """As ``nn.Dropout``; on the CPU ``p`` is a multiple of 2⁻¹⁶. Numbers come from torch's
+    generator, so the same seed drops the same elements."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        active = self.training and 0 < self.p < 1
+        if not active or x.device.type != "cpu" or x.numel() < LEAST or _traced():
+            return super().forward(x)
+        return x * _factors(x, self.p)
+
+
+def _traced() -> bool:
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
+@torch.no_grad()
+def _factors(x: Tensor, p: float) -> Tensor:
+    """0 where an element is dropped, else one over the share that is kept."""
+    dropped = min(round(p * LANE), LANE - 1)
+    numbers = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    lanes = numbers.view(torch.int16)[: x.numel()].view(x.shape)
+    return (lanes >= dropped - LANE // 2).to(x.dtype).mul_(LANE / (LANE - dropped))
