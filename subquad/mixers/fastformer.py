@@ -86,7 +86,7 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
     the sequences.
 
     p is never made: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
-    (W diag(k)) v_i.
+    (W diag(k)) v_i, or W (k ∗ v_i) where rows are shorter than W.
     """
     assert chain.interaction == "product"
     q, *keys = (zero_padding(x, mask) for x in chain.columns)
@@ -98,6 +98,8 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
         beta = softmax_over_time(scores, mask)  # Eq. (5)
         global_vector = global_vector * weighted_sum(beta, k)  # Eq. (6)
     v = q if chain.v is chain.columns[0] else zero_padding(chain.v, mask)
+    if v.shape[1] < len(w):  # a row is smaller than the matrix
+        return nn.functional.linear(v * global_vector.to(v.dtype), w)  # Eq. (7)
     return v @ (w * global_vector).mT.to(v.dtype)  # Eq. (7)
 
 

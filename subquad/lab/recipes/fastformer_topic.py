@@ -29,7 +29,9 @@ def config(path: str) -> Config:
         task="classify",
         data=DataConfig(path=path, length=256),
         model=released(sizes),
-        training=TrainConfig(epochs=2, batch=64, lr=1e-3, weight_decay=0.0, warmup=0.0),
+        training=TrainConfig(
+            epochs=2, batch=64, lr=1e-3, weight_decay=0.0, warmup=0.0, evaluations=4
+        ),
     )
 
 
