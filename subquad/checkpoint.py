@@ -237,8 +237,10 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
 def _restore_moments(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
 ) -> None:
-    keys = ("step", "exp_avg", "exp_avg_sq")
-    wanted = {f"{k}.{plain_name(n)}" for n, _ in model.named_parameters() for k in keys}
+    few = {id(p) for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
+    all_three = ("step", "exp_avg", "exp_avg_sq")
+    keys = {n: all_three[1:2] if id(p) in few else all_three for n, p in model.named_parameters()}
+    wanted = {f"{k}.{plain_name(n)}" for n, kept in keys.items() for k in kept}
     if wanted != tensors.keys():
         raise SubquadError(
             f"{path} does not fit: missing {sorted(wanted - tensors.keys()) or 'none'}, "
@@ -246,11 +248,11 @@ def _restore_moments(
         )
     for name, parameter in model.named_parameters():
         plain = plain_name(name)
-        state = {k: tensors[f"{k}.{plain}"] for k in keys}
-        for k in keys[1:]:
-            if state[k].shape != parameter.shape:
+        state = {k: tensors[f"{k}.{plain}"] for k in keys[name]}
+        for k, value in state.items():
+            if k != "step" and value.shape != parameter.shape:
                 raise SubquadError(
-                    f"{path} does not fit: {k}.{plain} is {list(state[k].shape)}, the weight "
+                    f"{path} does not fit: {k}.{plain} is {list(value.shape)}, the weight "
                     f"{list(parameter.shape)}"
                 )
         optimizer.state[parameter] = {

@@ -82,8 +82,9 @@ class TrainConfig:
     """Rows in a batch."""
     accumulate: int = 1
     """Batches per step; the loss is weighted by tokens or rows, so 4×8 equals 1×32."""
-    optimizer: Literal["adamw", "radam"] = "adamw"
-    """AdamW, or RAdam (which the Linear Transformer's authors used)."""
+    optimizer: Literal["adamw", "radam", "muon"] = "adamw"
+    """AdamW, RAdam (which the Linear Transformer's authors used), or Muon for the matrices of the
+    blocks and AdamW for the rest."""
     lr: float = 1e-3
     """Highest learning rate."""
     schedule: Literal["linear", "constant", "drop"] = "linear"
@@ -92,7 +93,7 @@ class TrainConfig:
     warmup: float = 0.05
     """Part of the budget over which the learning rate rises."""
     weight_decay: float = 0.01
-    """AdamW's, on matrices (not on embeddings, biases and norms)."""
+    """On matrices (not on embeddings, biases and norms)."""
     clip: float = 1.0
     """Largest norm of the gradient."""
     seed: int = 0
@@ -139,7 +140,7 @@ class TrainConfig:
 
 _CHOICES = {
     "precision": get_args(Precision),
-    "optimizer": ("adamw", "radam"),
+    "optimizer": ("adamw", "radam", "muon"),
     "schedule": ("linear", "constant", "drop"),
     "pairs": ("order", "next", "none"),
 }

@@ -58,7 +58,7 @@ class Language(CausalTask):
                 positions=None,
                 dropout=0.0,
             ),
-            training=TrainConfig(minutes=10, batch=4, lr=4e-3),
+            training=TrainConfig(minutes=10, batch=4, lr=4e-3, optimizer="muon"),
         )
 
     @classmethod

@@ -129,7 +129,7 @@ def tuning(path: str, name: str, start: str, full: bool) -> Config:
     config = replace(
         usual,
         data=replace(usual.data, path=path, label=None, **columns(path, TASKS[name].pair)),
-        training=TrainConfig(start=start, epochs=2, batch=32, lr=5e-4, warmup=0.1),
+        training=TrainConfig(start=start, epochs=1, batch=32, lr=5e-4, warmup=0.1, evaluations=4),
     )
     if full:
         training = replace(config.training, epochs=3, batch=64, lr=1e-5)
@@ -149,7 +149,7 @@ def _pretrained(job: Job, pieces: int) -> str:
         usual,
         data=replace(usual.data, path=corpus, length=64, **options),
         model=replace(usual.model, d=128, ff=512),
-        training=TrainConfig(steps=3000, batch=64, lr=1e-3, warmup=0.1, evaluations=5),
+        training=TrainConfig(steps=1500, batch=64, lr=2e-3, warmup=0.1, evaluations=3),
     )
     if job.full:
         model = replace(config.model, layers=12, d=768, heads=12, ff=3072)

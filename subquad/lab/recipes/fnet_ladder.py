@@ -68,9 +68,9 @@ def settings(path: str, full: bool) -> Config:
         )
     return replace(
         usual,
-        data=replace(data, vocabulary=4000, length=128),
-        model=replace(usual.model, layers=4, d=128, heads=4, ff=512),
-        training=TrainConfig(steps=1500, batch=32, lr=1e-3, warmup=0.1, evaluations=5),
+        data=replace(data, vocabulary=4000, length=64),
+        model=replace(usual.model, layers=4, d=96, heads=4, ff=384),
+        training=TrainConfig(steps=1000, batch=32, lr=2e-3, warmup=0.1, evaluations=3),
     )
 
 

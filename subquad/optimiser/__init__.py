@@ -1,8 +1,9 @@
-"""How weights move: AdamW or RAdam, and the learning rate over the budget."""
+"""How weights move: AdamW, RAdam or Muon, and the learning rate over the budget."""
 
 import torch
 from torch import nn
 
+from subquad.optimiser.muon import Muon
 from subquad.tasks import TrainConfig
 
 
@@ -19,16 +20,25 @@ def learning_rate(training: TrainConfig, spent: float) -> float:
 
 
 def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.Optimizer:
-    """AdamW or RAdam; weight decay on matrices only (not on embeddings, biases and norms)."""
+    """The one that is named; weight decay on matrices only (not on embeddings, biases and norms).
+    Muon has the matrices of the blocks, and AdamW the rest."""
     embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
-    parameters = list(model.parameters())
-    decayed = [p for p in parameters if p.dim() > 1 and id(p) not in embeddings]
-    chosen = {id(p) for p in decayed}
-    rest = [p for p in parameters if id(p) not in chosen]
+    hidden, decayed, rest = [], [], []
+    for name, p in model.named_parameters():
+        if p.dim() < 2 or id(p) in embeddings:
+            rest.append(p)
+        elif training.optimizer == "muon" and p.dim() == 2 and "blocks." in name:
+            hidden.append(p)
+        else:
+            decayed.append(p)
     groups = [
         {"params": decayed, "weight_decay": training.weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
     if training.optimizer == "radam":
         return torch.optim.RAdam(groups, lr=training.lr, decoupled_weight_decay=True)
-    return torch.optim.AdamW(groups, lr=training.lr, betas=(0.9, 0.98), fused=True)
+    betas = (0.9, 0.98)
+    if training.optimizer == "muon":
+        matrices = {"params": hidden, "weight_decay": training.weight_decay, "orthogonal": True}
+        return Muon([*groups, matrices], lr=training.lr, betas=betas, fused=True)
+    return torch.optim.AdamW(groups, lr=training.lr, betas=betas, fused=True)
