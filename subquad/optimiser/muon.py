@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 MOMENTUM = 0.95
-#: Newton–Schulz by the quintic a x + b x³ + c x⁵ (Jordan et al. 2024), who apply it five times; three
-#: leave the smallest singular values small, and learned as much in each step here (LOG.md).
+#: Newton–Schulz by the quintic a x + b x³ + c x⁵. Jordan et al. apply it five times; three leave
+#: the smallest singular values small, and learned as much in each step here (LOG.md).
 A, B, C, TIMES = 3.4445, -4.7750, 2.0315, 3
 #: Root mean square of an update's elements over that of AdamW's, which is about 0.2 times the rate
 #: (Liu et al. 2025); three times as much was best for texts and images here (LOG.md).
