@@ -58,8 +58,10 @@ class Muon(torch.optim.AdamW):
     def _momentum(self, p: Tensor) -> Tensor:
         """Nesterov's: the gradient as it will be averaged next."""
         assert p.grad is not None
-        average = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
-        average.lerp_(p.grad, 1 - MOMENTUM)
+        state = self.state[p]
+        if not state:
+            state["exp_avg"] = torch.zeros_like(p)
+        average: Tensor = state["exp_avg"].lerp_(p.grad, 1 - MOMENTUM)
         return p.grad.lerp(average, MOMENTUM).float()
 
 
