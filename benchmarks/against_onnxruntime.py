@@ -137,17 +137,17 @@ def _page_rate(browser: Chromium, url: str) -> float:
     )
     status = browser.wait(
         "!document.getElementById('go').disabled && "
-        "/[0-9] tokens\\/s/.test(document.getElementById('status').textContent) && "
+        "/[0-9] tokens a second/.test(document.getElementById('status').textContent) && "
         "document.getElementById('status').textContent"
     )
-    found = re.search(r"([\d.,]+) tokens/s", status)
+    found = re.search(r"([\d.,]+) tokens a second", status)
     assert found is not None, status
     return float(found[1].replace(",", ""))
 
 
 def _graph_rate(browser: Chromium, url: str) -> float:
     browser.open(url)
-    browser.wait("window.bench")
+    browser.wait("window.bench !== undefined")
     browser.run(f"window.rate = null; bench({WEB_TOKENS}).then(rate => window.rate = rate)")
     return float(browser.wait("window.rate"))
 
