@@ -1,6 +1,7 @@
 """The weights as a page carries them: the step engine's block, its matrices in f16 if so wished."""
 
 import copy
+import math
 from dataclasses import dataclass
 from typing import Literal, TypeVar, get_args
 
@@ -72,7 +73,7 @@ def _halves(model: CausalModel, packed: Packed) -> tuple[list[tuple[bool, int]],
     at = 0
     for piece in pieces(model, "fp32"):
         matrix = piece.dim() == 2
-        count = piece.numel() // piece.shape[-1] * (-(-piece.shape[-1] // ROW) * ROW)
+        count = math.prod(-(-n // ROW) * ROW for n in piece.shape)
         part = numbers[at : at + count]
         data.append(_bytes((part.half() if matrix else part).contiguous().view(torch.uint8)))
         at += count

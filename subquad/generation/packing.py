@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Literal, cast
 
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
@@ -27,6 +28,8 @@ _POSITIONS = {"none": 0, "learned": 1, "sinusoidal": 2}
 _PHI = {"elu+1": 0, "relu": 1, "relu^2": 2, "softmax": 3}
 #: Rows are filled with zeros to a multiple of this many elements.
 ROW = 16
+#: Rows of a matrix that lie together, ``ROW`` columns at a time.
+TALL = 8
 #: Pieces begin at a multiple of this many bytes.
 ALIGNED = 64
 #: Largest int8 weight.
@@ -195,7 +198,10 @@ def _matrix(weight: Tensor, weights: Weights) -> Iterator[Tensor]:
 
 
 def _bytes(piece: Tensor) -> Tensor:
-    """The bytes of a piece on the CPU, its rows filled with zeros."""
+    """The bytes of a piece on the CPU, its rows filled with zeros; a matrix in tiles."""
     piece = piece.detach().cpu()
     filled = nn.functional.pad(piece, (0, -piece.shape[-1] % ROW))
+    if piece.dim() == 2:
+        filled = nn.functional.pad(filled, (0, 0, 0, -len(piece) % ROW))
+        filled = rearrange(filled, "(m i) (n j) -> m n i j", i=TALL, j=ROW)
     return filled.contiguous().view(torch.uint8).flatten()

@@ -9,9 +9,10 @@
 //   pre-norm: the last norm; unless tied: head [outputs, d] + bias.
 // The mixer of the `local` bottom layers is a convolution: each of its taps [d], newest first. That of
 // the others is linear attention: qkv [3d, d] + bias, out [d, d] + bias.
-// A norm is weight [d], then bias [d]. A matrix has rows of `Spec::weights`, filled with zeros to a
-// multiple of 16 elements; after an int8 matrix come its scales, one float32 per row. All else is
-// float32, rows filled likewise.
+// A norm is weight [d], then bias [d]. A matrix of `Spec::weights` has rows and columns filled with
+// zeros to multiples of 16, and lies as [rows / 8][columns / 16][8][16]: what a product reads together
+// is together, for vectors of any width. After an int8 matrix come its scales, one float32 per row.
+// All else is float32, its rows filled likewise.
 #pragma once
 #include <cstdint>
 
@@ -32,6 +33,7 @@ struct Spec {
 };
 
 constexpr int64_t kRow = 16;  // elements: rows are filled to a multiple of it
+constexpr int64_t kTall = 8;  // rows of a matrix that lie together, 16 columns at a time
 inline int64_t row(int64_t n) { return (n + kRow - 1) / kRow * kRow; }
 
 struct Matrix {
@@ -111,7 +113,7 @@ class Plan {
   int64_t floats(int64_t n) { return take(row(n) * 4); }
   Matrix matrix(int64_t rows, int64_t columns) {
     const int width = spec_.weights == Weights::f32 ? 4 : spec_.weights == Weights::bf16 ? 2 : 1;
-    Matrix m{take(rows * row(columns) * width), rows, columns, 0};
+    Matrix m{take(row(rows) * row(columns) * width), rows, columns, 0};
     if (spec_.weights == Weights::i8) m.scales = floats(rows);
     return m;
   }

@@ -103,21 +103,23 @@ inline V sums(V* v) {
   return v[0];
 }
 
-// kR rows of weights times kB vectors of activations: kR · kB = kW dot products at a time.
+// kR rows of weights times kB vectors of activations; dots[b · kR + r], always added up in the same
+// order. `w` is the first row's beginning in a matrix that lies as model.h tells.
 template <class W, int kR, int kB>
-inline void tile(const typename W::type* w, int64_t w_row, const float* x, int64_t x_row,
-                 int64_t columns, V* out) {
+inline void tile(const typename W::type* w, const float* x, int64_t x_row, int64_t columns,
+                 float* dots) {
   V acc[kR * kB] = {};
-  for (int64_t c = 0; c < columns; c += kW) {
-    V xs[kB];
-    for (int b = 0; b < kB; ++b) xs[b] = load(x + b * x_row + c);
-    for (int r = 0; r < kR; ++r) {
-      V ws = W::widen(w + r * w_row + c);
-      in_register(ws);
-      for (int b = 0; b < kB; ++b) acc[b * kR + r] += ws * xs[b];
+  for (int64_t c = 0; c < columns; c += kRow)
+    for (int64_t j = 0; j < kRow; j += kW) {
+      V xs[kB];
+      for (int b = 0; b < kB; ++b) xs[b] = load(x + b * x_row + c + j);
+      for (int r = 0; r < kR; ++r) {
+        V ws = W::widen(w + r / kTall * kTall * columns + c * kTall + r % kTall * kRow + j);
+        in_register(ws);
+        for (int b = 0; b < kB; ++b) acc[b * kR + r] += ws * xs[b];
+      }
     }
-  }
-  *out = sums(acc);
+  for (int i = 0; i < kR * kB; i += kW) store(dots + i, sums(acc + i));
 }
 
 struct Rows {  // of activations
@@ -130,84 +132,77 @@ template <class W>
 struct Product {
   const typename W::type* w;
   const float *scales, *bias;
-  int64_t w_row, columns;
-
-  float* room;  // for kW rows in float32
+  int64_t columns;
+  float* room;  // for kTall rows in float32
 
   Product(const Affine& a, const char* block, float* room)
       : w(reinterpret_cast<const typename W::type*>(block + a.w.at)),
         scales(a.w.scales ? reinterpret_cast<const float*>(block + a.w.scales) : nullptr),
         bias(a.bias ? reinterpret_cast<const float*>(block + a.bias) : nullptr),
-        w_row(row(a.w.columns)), columns(row(a.w.columns)), room(room) {}
+        columns(row(a.w.columns)), room(room) {}
 
+  const typename W::type* begin(int64_t r) const {
+    return w + r / kTall * kTall * columns + r % kTall * kRow;
+  }
+  // Row r's dot product with one stream.
   void put(float* y, int64_t r, float dot) const {
     const float offset = bias ? bias[r] : 0.0f;
     y[r] = scales ? dot * scales[r] + offset : dot + offset;
   }
-  // A tile's dot products, kR rows for each of its streams.
+  // A tile's dot products, kR rows for each of its streams; of its rows, those in [from, to).
   template <int kR, int kB>
-  void put(const Rows& y, int64_t b, int64_t r, V dots) const {
+  void put(const Rows& y, int64_t b, int64_t r, int64_t from, int64_t to, const float* dots) const {
     using Some = typename Sized<float, kR>::type;
+    if (r < from || r + kR > to) {
+      for (int j = 0; j < kB; ++j)
+        for (int64_t i = r < from ? from : r; i < least(r + kR, to); ++i)
+          put(y.p + (b + j) * y.apart, i, dots[j * kR + i - r]);
+      return;
+    }
     Some factor, offset{}, part;
     if (scales) std::memcpy(&factor, scales + r, sizeof factor);
     if (bias) std::memcpy(&offset, bias + r, sizeof offset);
     for (int j = 0; j < kB; ++j) {
-      std::memcpy(&part, reinterpret_cast<const char*>(&dots) + j * sizeof part, sizeof part);
+      std::memcpy(&part, dots + j * kR, sizeof part);
       part = scales ? part * factor + offset : part + offset;
       std::memcpy(y.p + (b + j) * y.apart + r, &part, sizeof part);
     }
   }
   template <int kR, int kB>
   void tiles(const Rows& x, const Rows& y, int64_t b, int64_t from, int64_t to) const {
-    for (int64_t r = from; r < to; r += kR) {
-      // The last tile moves back to end at the last row: what it repeats comes out the same.
-      const int64_t at = r + kR <= to ? r : to - kR;
-      V dots;
-      tile<W, kR, kB>(w + at * w_row, w_row, x.p + b * x.apart, x.apart, columns, &dots);
-      put<kR, kB>(y, b, at, dots);
+    for (int64_t r = from / kR * kR; r < to; r += kR) {
+      float dots[kR * kB];
+      tile<W, kR, kB>(begin(r), x.p + b * x.apart, x.apart, columns, dots);
+      put<kR, kB>(y, b, r, from, to, dots);
     }
   }
   // Streams [0, end) by rows that are widened once for all of them.
   template <int kR, int kB>
   void widened(const Rows& x, const Rows& y, int64_t end, int64_t from, int64_t to) const {
-    for (int64_t r = from; r < to; r += kR) {
-      const int64_t at = r + kR <= to ? r : to - kR;
-      for (int i = 0; i < kR; ++i)
-        for (int64_t c = 0; c < columns; c += kW)
-          store(room + i * columns + c, W::widen(w + (at + i) * w_row + c));
+    for (int64_t r = from / kR * kR; r < to; r += kR) {
+      const auto* rows = begin(r);
+      for (int64_t c = 0; c < columns * kTall; c += kTall * kRow)
+        for (int64_t i = c; i < c + kR * kRow; i += kW) store(room + i, W::widen(rows + i));
       for (int64_t b = 0; b < end; b += kB) {
-        V dots;
-        tile<F32, kR, kB>(room, columns, x.p + b * x.apart, x.apart, columns, &dots);
-        put<kR, kB>(y, b, at, dots);
+        float dots[kR * kB];
+        tile<F32, kR, kB>(room, x.p + b * x.apart, x.apart, columns, dots);
+        put<kR, kB>(y, b, r, from, to, dots);
       }
     }
   }
-  void few(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
-    for (int64_t b = 0; b < x.n; ++b)
-      for (int64_t r = from; r < to; ++r) {
-        V acc[kW] = {};
-        for (int64_t c = 0; c < columns; c += kW)
-          acc[0] += W::widen(w + r * w_row + c) * load(x.p + b * x.apart + c);
-        put(y.p + b * y.apart, r, sums(acc)[0]);  // added up in the same order as in tiles
-      }
-  }
   void operator()(const Rows& x, const Rows& y, int64_t from, int64_t to) const {
-    constexpr int kB = kW == 16 ? 4 : 2;
+    constexpr int kB = kW == 16 ? 4 : 2, kR = kW / kB;
     constexpr int64_t kPanel = 32;
-    if (to - from < kW) return few(x, y, from, to);
     int64_t b = 0;
     if (W::kNarrow && x.n >= 2 * kB) {
       b = x.n / kB * kB;
-      widened<kW / kB, kB>(x, y, b, from, to);
+      widened<kR, kB>(x, y, b, from, to);
     } else if (x.n >= kB) {
       const int64_t whole = x.n / kB * kB;
-      for (int64_t panel = from; panel < to; panel += kPanel) {
-        int64_t begin = panel, end = least(panel + kPanel, to);
-        if (end - begin < kW / kB) begin = end - kW / kB;
-        for (b = 0; b < whole; b += kB) tiles<kW / kB, kB>(x, y, b, begin, end);
-      }
+      for (int64_t panel = from; panel < to; panel += kPanel)
+        for (b = 0; b < whole; b += kB) tiles<kR, kB>(x, y, b, panel, least(panel + kPanel, to));
     }
-    for (; b < x.n; ++b) tiles<kW, 1>(x, y, b, from, to);
+    for (; b < x.n; ++b) tiles<kW == 16 ? 16 : 8, 1>(x, y, b, from, to);
   }
 };
 

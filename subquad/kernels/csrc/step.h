@@ -157,9 +157,11 @@ class Member {
   }
 
   void look_up(const Matrix& m, int64_t i, float* x) const {
-    const auto* w = reinterpret_cast<const typename W::type*>(s_.block + m.at) + i * row(m.columns);
+    const auto* w = Product<W>({m, 0}, s_.block, nullptr).begin(i);
     const float scale = m.scales ? floats(s_.block, m.scales)[i] : 1.0f;
-    for (int64_t c = 0; c < row(m.columns); c += kW) store(x + c, load(x + c) + W::widen(w + c) * scale);
+    for (int64_t c = 0; c < row(m.columns); c += kRow, w += kTall * kRow)
+      for (int64_t j = 0; j < kRow; j += kW)
+        store(x + c + j, load(x + c + j) + W::widen(w + j) * scale);
   }
   void embed(int64_t b) const {
     const int64_t d = spec_.d;
