@@ -204,4 +204,6 @@ def _bytes(piece: Tensor) -> Tensor:
     if piece.dim() == 2:
         filled = nn.functional.pad(filled, (0, 0, 0, -len(piece) % ROW))
         filled = rearrange(filled, "(m i) (n j) -> m n i j", i=TALL, j=ROW)
+        if piece.dtype == torch.bfloat16:
+            filled = rearrange(filled, "m n i (half j) -> m n i (j half)", half=2)
     return filled.contiguous().view(torch.uint8).flatten()

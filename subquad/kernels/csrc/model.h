@@ -11,8 +11,8 @@
 // the others is linear attention: qkv [3d, d] + bias, out [d, d] + bias.
 // A norm is weight [d], then bias [d]. A matrix of `Spec::weights` has rows and columns filled with
 // zeros to multiples of 16, and lies as [rows / 8][columns / 16][8][16]: what a product reads together
-// is together, for vectors of any width. After an int8 matrix come its scales, one float32 per row.
-// All else is float32, its rows filled likewise.
+// is together, for vectors of any width. Of each 16 columns of bf16, 8 + i stands beside i. After an
+// int8 matrix come its scales, one float32 per row. All else is float32, its rows filled likewise.
 #pragma once
 #include <cstdint>
 

@@ -27,40 +27,47 @@ inline void in_register(V& v) {
 #endif
 }
 
-// Weights as they lie in the block, and a vector of them in float32.
+constexpr int kN = kRow / kW;  // vectors of sixteen columns
+
+// Weights as they lie in the block; sixteen columns of a row as vectors in float32.
 struct F32 {
   static constexpr bool kNarrow = false;
   using type = float;
-  static V widen(const float* p) { return load(p); }
+  static void widen(const float* p, V* out) {
+    for (int j = 0; j < kN; ++j) out[j] = load(p + j * kW);
+  }
 };
+// Columns i and 8 + i share a word, so that a shift and a mask part them.
 struct Bf16 {
   static constexpr bool kNarrow = true;
   using type = uint16_t;
-  static V widen(const uint16_t* p) {
-#if defined(__AVX512F__)
-    return (V)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i*)p)), 16);
-#elif defined(__AVX2__)
-    return (V)_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i*)p)), 16);
-#else
-    typename Sized<uint16_t, kW>::type half;
-    std::memcpy(&half, p, sizeof half);
-    return (V)(__builtin_convertvector(half, typename Sized<uint32_t, kW>::type) << 16);
-#endif
+  static void widen(const uint16_t* p, V* out) {
+    constexpr int kWords = kW < 8 ? kW : 8;
+    using Words = typename Sized<uint32_t, kWords>::type;
+    Words words[8 / kWords];
+    std::memcpy(words, p, sizeof words);
+    for (int j = 0; j < 8 / kWords; ++j) {
+      const Words low = words[j] << 16, high = words[j] & 0xffff0000u;
+      std::memcpy(reinterpret_cast<float*>(out) + j * kWords, &low, sizeof low);
+      std::memcpy(reinterpret_cast<float*>(out) + 8 + j * kWords, &high, sizeof high);
+    }
   }
 };
 struct I8 {
   static constexpr bool kNarrow = true;
   using type = int8_t;
-  static V widen(const int8_t* p) {
+  static void widen(const int8_t* p, V* out) {
+    for (int j = 0; j < kN; ++j, p += kW) {
 #if defined(__AVX512F__)
-    return (V)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
+      out[j] = (V)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i*)p)));
 #elif defined(__AVX2__)
-    return (V)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
+      out[j] = (V)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i*)p)));
 #else
-    typename Sized<int8_t, kW>::type byte;
-    std::memcpy(&byte, p, sizeof byte);
-    return __builtin_convertvector(__builtin_convertvector(byte, VecInt), V);
+      typename Sized<int8_t, kW>::type byte;
+      std::memcpy(&byte, p, sizeof byte);
+      out[j] = __builtin_convertvector(__builtin_convertvector(byte, VecInt), V);
 #endif
+    }
   }
 };
 
@@ -109,16 +116,17 @@ template <class W, int kR, int kB>
 inline void tile(const typename W::type* w, const float* x, int64_t x_row, int64_t columns,
                  float* dots) {
   V acc[kR * kB] = {};
-  for (int64_t c = 0; c < columns; c += kRow)
-    for (int64_t j = 0; j < kRow; j += kW) {
-      V xs[kB];
-      for (int b = 0; b < kB; ++b) xs[b] = load(x + b * x_row + c + j);
-      for (int r = 0; r < kR; ++r) {
-        V ws = W::widen(w + r / kTall * kTall * columns + c * kTall + r % kTall * kRow + j);
-        in_register(ws);
-        for (int b = 0; b < kB; ++b) acc[b * kR + r] += ws * xs[b];
+  for (int64_t c = 0; c < columns; c += kRow) {
+    V xs[kB][kN], ws[kN];
+    for (int b = 0; b < kB; ++b) F32::widen(x + b * x_row + c, xs[b]);
+    for (int r = 0; r < kR; ++r) {
+      W::widen(w + r / kTall * kTall * columns + c * kTall + r % kTall * kRow, ws);
+      for (int j = 0; j < kN; ++j) {
+        if (kB > 1) in_register(ws[j]);
+        for (int b = 0; b < kB; ++b) acc[b * kR + r] += ws[j] * xs[b][j];
       }
     }
+  }
   for (int i = 0; i < kR * kB; i += kW) store(dots + i, sums(acc + i));
 }
 
@@ -182,7 +190,11 @@ struct Product {
     for (int64_t r = from / kR * kR; r < to; r += kR) {
       const auto* rows = begin(r);
       for (int64_t c = 0; c < columns * kTall; c += kTall * kRow)
-        for (int64_t i = c; i < c + kR * kRow; i += kW) store(room + i, W::widen(rows + i));
+        for (int64_t i = c; i < c + kR * kRow; i += kRow) {
+          V ws[kN];
+          W::widen(rows + i, ws);
+          std::memcpy(room + i, ws, sizeof ws);
+        }
       for (int64_t b = 0; b < end; b += kB) {
         float dots[kR * kB];
         tile<F32, kR, kB>(room, x.p + b * x.apart, x.apart, columns, dots);

@@ -60,7 +60,6 @@ inline void attend(float* state, const float* phi_q, const float* phi_k, const f
   float divisor = 0;
   for (int64_t i = 0; i < k; ++i) divisor += phi_q[i] * (z[i] += phi_k[i]);
   const float scale = divisor == 0 ? 0.0f : 1.0f / divisor;
-  constexpr int kN = 16 / kW;  // vectors of one filled row unit
   for (int64_t c = 0; c < m; c += kRow) {
     V acc[kN] = {}, vs[kN];
     for (int j = 0; j < kN; ++j) vs[j] = load(v + c + j * kW);
@@ -159,9 +158,11 @@ class Member {
   void look_up(const Matrix& m, int64_t i, float* x) const {
     const auto* w = Product<W>({m, 0}, s_.block, nullptr).begin(i);
     const float scale = m.scales ? floats(s_.block, m.scales)[i] : 1.0f;
-    for (int64_t c = 0; c < row(m.columns); c += kRow, w += kTall * kRow)
-      for (int64_t j = 0; j < kRow; j += kW)
-        store(x + c + j, load(x + c + j) + W::widen(w + j) * scale);
+    for (int64_t c = 0; c < row(m.columns); c += kRow, w += kTall * kRow) {
+      V ws[kN];
+      W::widen(w, ws);
+      for (int j = 0; j < kN; ++j) store(x + c + j * kW, load(x + c + j * kW) + ws[j] * scale);
+    }
   }
   void embed(int64_t b) const {
     const int64_t d = spec_.d;
