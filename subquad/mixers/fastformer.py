@@ -98,7 +98,8 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
         beta = softmax_over_time(scores, mask)  # Eq. (5)
         global_vector = global_vector * weighted_sum(beta, k)  # Eq. (6)
     v = q if chain.v is chain.columns[0] else zero_padding(chain.v, mask)
-    if v.shape[1] < len(w):  # a row is smaller than the matrix
+    # A row may be smaller than the matrix; a graph, of any length, must not ask.
+    if not torch.compiler.is_compiling() and v.shape[1] < len(w):
         return nn.functional.linear(v * global_vector.to(v.dtype), w)  # Eq. (7)
     return v @ (w * global_vector).mT.to(v.dtype)  # Eq. (7)
 
