@@ -98,4 +98,4 @@ def _check(page: Path, as_json: bool) -> None:
     result(found, as_json=as_json, text="\n".join(lines))
     if not all(outcome["passed"] for outcome in found.values()):
         why = f": {found['onnxruntime']['error']}" if page.is_dir() else ""
-        raise SubquadError(f"{page} does not compute what torch computed{why}")
+        raise SubquadError(f"{page} failed its self-test{why}")

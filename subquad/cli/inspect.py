@@ -25,10 +25,13 @@ def command(
     most over the file, and how far its liking depends on context; states, spectra and attention
     maps for the mixers that have them.
     """
+    from subquad.errors import UsageError
     from subquad.lab.inspect import inspect
     from subquad.lab.inspect.page import document
     from subquad.run import load
 
+    if not all(text.strip() for text in texts):
+        raise UsageError("a text to be inspected is empty")
     loaded = load(run)
     with bar("looking") as update:
         found = inspect(

@@ -167,6 +167,8 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
         SubquadError: the file is missing, empty or cannot be read; what was found is named.
         UsageError: an option does not fit the file.
     """
+    if not str(path):
+        raise UsageError("the name of a file is empty")
     path = Path(path)
     if path.is_dir():
         _check_folder(path, options)

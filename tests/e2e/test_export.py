@@ -31,7 +31,7 @@ def test_a_page_is_made_checked_and_found_out_when_broken(cli, drawn, tmp_path):
     code, out, err = cli("export", "--check", "page.html")
     assert code == 1
     assert "have been changed or damaged" in out
-    assert err == "subquad: page.html does not compute what torch computed\n"
+    assert err == "subquad: page.html failed its self-test\n"
 
 
 @pytest.mark.parametrize(

@@ -155,3 +155,10 @@ def test_stdin_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         open_source("-", ReadOptions(), labelled=True)
     stdin(monkeypatch, "")
     assert list(open_source("-", ReadOptions(), labelled=False).records()) == []
+
+
+def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "a.txt").write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="name of a file is empty"):
+        open_source("", ReadOptions(), labelled=False)
