@@ -63,20 +63,30 @@ def language_run(path: Path) -> Run:
     return Run(path, task.config, task, task.model().eval())
 
 
-def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
-    """``TOGETHER`` greedy tokens by ONNX Runtime, states fed back as they come out."""
+def _session(folder: Path, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     path = str(folder / "step.onnx")
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    inputs = {
-        i.name: [n if isinstance(n, int) else 1 for n in i.shape] for i in session.get_inputs()
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _state_shapes(session: Any) -> dict[str, list[int]]:
+    """Of one stream's states, by the names of the graph's inputs."""
+    return {
+        i.name: [n if isinstance(n, int) else 1 for n in i.shape]
+        for i in session.get_inputs()
+        if i.name.startswith("layers.")
     }
-    states = [name for name in inputs if name.startswith("layers.")]
+
+
+def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
+    """``TOGETHER`` greedy tokens by ONNX Runtime, states fed back as they come out."""
+    session = _session(folder, threads)
+    states = _state_shapes(session)
     results = [o.name for o in session.get_outputs()]
 
     def run() -> list[int]:
-        feed: dict[str, Any] = {name: np.zeros(inputs[name], np.float32) for name in states}
+        feed: dict[str, Any] = {name: np.zeros(shape, np.float32) for name, shape in states.items()}
         feed |= {"tokens": np.zeros(1, np.int64), "position": np.zeros(1, np.int64)}
         made = []
         for _ in range(TOGETHER):
@@ -171,14 +181,7 @@ def _graph_rate(browser: Chromium, url: str) -> float:
 def in_browser(run: Run, folder: Path, dist: Path, rounds: int) -> dict[str, Any]:
     """Tokens/s of a page (f16 and f32 weights) and of onnxruntime-web, one thread each."""
     (folder / "dist").symlink_to(dist.resolve())
-    session = onnxruntime.InferenceSession(
-        str(folder / "graphs" / "step.onnx"), providers=["CPUExecutionProvider"]
-    )
-    shapes = {
-        i.name: [n if isinstance(n, int) else 1 for n in i.shape]
-        for i in session.get_inputs()
-        if i.name.startswith("layers.")
-    }
+    shapes = _state_shapes(_session(folder / "graphs", threads=1))
     (folder / "ort.html").write_text(
         PAGE.read_text(encoding="utf-8").replace("SHAPES", json.dumps(shapes)), encoding="utf-8"
     )

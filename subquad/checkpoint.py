@@ -237,9 +237,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
 def _restore_moments(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
 ) -> None:
-    few = {id(p) for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
-    all_three = ("step", "exp_avg", "exp_avg_sq")
-    keys = {n: all_three[1:2] if id(p) in few else all_three for n, p in model.named_parameters()}
+    matrices = {id(p) for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
+    adam = ("step", "exp_avg", "exp_avg_sq")
+    keys = {n: ("exp_avg",) if id(p) in matrices else adam for n, p in model.named_parameters()}
     wanted = {f"{k}.{plain_name(n)}" for n, kept in keys.items() for k in kept}
     if wanted != tensors.keys():
         raise SubquadError(

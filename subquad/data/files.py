@@ -60,6 +60,17 @@ def inner_suffixes(path: Path) -> str:
     return path.suffix.lower()
 
 
+def named(path: str | Path) -> Path:
+    """``path``, unless it is an empty text, which ``Path`` takes for the current folder.
+
+    Raises:
+        UsageError: it is.
+    """
+    if not str(path):
+        raise UsageError("the name of a file is empty")
+    return Path(path)
+
+
 @dataclass
 class ByteFile:
     """A file, or standard input, that can be opened as plain bytes.

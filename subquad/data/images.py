@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subquad.data import digits, idx
-from subquad.data.files import ByteFile
+from subquad.data.files import ByteFile, named
 from subquad.data.folders import class_of, walk
 from subquad.errors import SubquadError, UsageError
 
@@ -53,7 +53,7 @@ def open_images(path: str | Path) -> Images:
     """
     if str(path) == digits.NAME:
         return _digits()
-    path = Path(path)
+    path = named(path)
     if not path.exists():
         raise SubquadError(f"{path}: no such file or folder")
     if path.is_dir():

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from subquad.data import columns, folders
 from subquad.data.cells import label_of, text_problem
-from subquad.data.files import STDIN, ByteFile, check_encoding
+from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.data.rows import BadRow, Row, Table, shown
@@ -167,9 +167,7 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
         SubquadError: the file is missing, empty or cannot be read; what was found is named.
         UsageError: an option does not fit the file.
     """
-    if not str(path):
-        raise UsageError("the name of a file is empty")
-    path = Path(path)
+    path = named(path)
     if path.is_dir():
         _check_folder(path, options)
         return _of_text(TextFiles.of_folder(path, labelled=labelled), options)

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from subquad.kernels.loading import CORE, REASON
+from subquad.kernels.loading import CORE, REASON, traced
 from subquad.shapes import Heads, Mask, Values
 
 
@@ -95,7 +95,7 @@ def _per_position(decay: Tensor, k: Tensor) -> Tensor:
 def _plain(given: tuple[Tensor | None, ...]) -> bool:
     """Whether the core may be called without torch's dispatcher, which costs more than a short
     row: ordinary tensors, no gradient wanted, nobody tracing or watching."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
+    if traced():
         return False
     grad, wrapped = torch.is_grad_enabled(), torch._C._functorch.is_functorch_wrapped_tensor
     for x in given:

@@ -44,6 +44,13 @@ def _load() -> tuple[Any, str | None]:
 CORE, REASON = _load()
 
 
+def traced() -> bool:
+    """Whether torch watches what is called: a compiler, an exporter, a fake tensor, a counter."""
+    import torch
+
+    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
+
+
 def status() -> Status:
     """Which kernels serve, and why."""
     if CORE is None:

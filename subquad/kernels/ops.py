@@ -47,10 +47,22 @@ def _like_heads(x: Tensor) -> Tensor:
 
 def _made_like(x: Tensor) -> Tensor:
     """``_like_heads``, about to be written by the core."""
-    made = _like_heads(x)
+    return _in_large_pages(_like_heads(x))
+
+
+def _in_large_pages(made: Tensor) -> Tensor:
     if made.nbytes >= LARGE:
         CORE.use_large_pages(made.data_ptr(), made.nbytes)
     return made
+
+
+def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
+    """GELU's tanh form of a contiguous tensor, or with ``dout`` (likewise) the gradient of x."""
+    out = _in_large_pages(torch.empty_like(x))
+    above = 0 if dout is None else dout.data_ptr()
+    pointers = above, x.data_ptr(), out.data_ptr()
+    CORE.gelu(*pointers, x.numel(), DTYPES[x.dtype], torch.get_num_threads())
+    return out
 
 
 def run_causal(

@@ -15,14 +15,12 @@ class Dropout(nn.Dropout):
     generator, so the same seed drops the same elements."""
 
     def forward(self, x: Tensor) -> Tensor:
+        from subquad.kernels.loading import traced
+
         active = self.training and 0 < self.p < 1
-        if not active or x.device.type != "cpu" or x.numel() < LEAST or _traced():
+        if not active or x.device.type != "cpu" or x.numel() < LEAST or traced():
             return super().forward(x)
         return x * _factors(x, self.p)
-
-
-def _traced() -> bool:
-    return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 @torch.no_grad()

@@ -7,8 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import forward_ad
 
+from subquad.mixers.linear_native import core_serves
+
 #: Below this many elements a call costs more than it saves.
 LEAST = 16384
+DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def tanh_gelu(x: Tensor) -> Tensor:
@@ -21,40 +24,31 @@ def tanh_gelu(x: Tensor) -> Tensor:
 
 def _core_serves(x: Tensor) -> bool:
     """A large ordinary tensor on the CPU that nobody traces: compilers fuse torch's own form."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0:
-        return False
-    from subquad.kernels.loading import CORE
+    from subquad.kernels.loading import traced
 
     return (
-        (CORE is not None and x.numel() >= LEAST)
-        and (x.device.type == "cpu" and x.is_contiguous() and type(x) is Tensor)
+        (not traced() and core_serves(x) and x.numel() >= LEAST)
+        and (x.is_contiguous() and type(x) is Tensor and x.dtype in DTYPES)
         and forward_ad._current_level < 0
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-        and x.is_floating_point()
     )
 
 
-def _run(dout: Tensor | None, x: Tensor) -> Tensor:
-    from subquad.kernels.ops import CORE, DTYPES, LARGE
+def _run(x: Tensor, dout: Tensor | None = None) -> Tensor:
+    from subquad.kernels.ops import run_gelu
 
-    out = torch.empty_like(x)
-    if out.nbytes >= LARGE:
-        CORE.use_large_pages(out.data_ptr(), out.nbytes)
-    above = 0 if dout is None else dout.data_ptr()
-    threads = torch.get_num_threads()
-    CORE.gelu(above, x.data_ptr(), out.data_ptr(), x.numel(), DTYPES[x.dtype], threads)
-    return out
+    return run_gelu(x, dout)
 
 
 class _Gelu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
-        return _run(None, x)
+        return _run(x)
 
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again: torch's formula can be
             return torch.ops.aten.gelu_backward(dout, x, approximate="tanh")
-        return _run(dout.contiguous(), x)
+        return _run(x, dout.contiguous())

@@ -11,6 +11,7 @@ import pytest
 
 from subquad.data import files
 from subquad.data.files import ByteFile, Lines, zstd
+from subquad.data.images import open_images
 from subquad.data.source import ReadOptions, Source, open_source
 from subquad.errors import SubquadError, UsageError
 
@@ -162,3 +163,5 @@ def test_an_empty_name_is_not_the_current_folder(tmp_path: Path, monkeypatch) ->
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="name of a file is empty"):
         open_source("", ReadOptions(), labelled=False)
+    with pytest.raises(UsageError, match="name of a file is empty"):
+        open_images("")
