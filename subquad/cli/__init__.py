@@ -6,8 +6,10 @@ to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130/143 interrupted.
 
 import importlib
 import os
+import signal
 import sys
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
@@ -62,7 +64,13 @@ def app(debug: bool) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command and exit."""
+    signal.signal(signal.SIGTERM, _terminated)
     sys.exit(run(argv))
+
+
+def _terminated(number: int, _: FrameType | None) -> NoReturn:
+    """Leave as Ctrl-C does, so that whatever is half-written is removed on the way out."""
+    raise SystemExit(128 + number)  # no library swallows that
 
 
 def run(argv: list[str] | None = None) -> int:
@@ -82,6 +90,8 @@ def run(argv: list[str] | None = None) -> int:
         return _fail(str(error), 128 + error.signal, error)
     except (KeyboardInterrupt, click.Abort) as error:
         return _fail("interrupted", 130, error)
+    except SystemExit as error:
+        return _fail("terminated", int(error.code or 0), error)
     except BrokenPipeError:  # the reader of our output has gone; there is nobody to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -101,7 +101,7 @@ def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], 
     return add
 
 
-#: What says how a file is read; `evaluate` and `predict` may read otherwise than training did.
+#: What says how a file is read; a trained run may read otherwise than training did.
 _READING = ("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes")
 
 

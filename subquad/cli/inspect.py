@@ -1,23 +1,31 @@
 """``subquad inspect``."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from subquad.cli.console import bar, json_flag, result, say
+from subquad.cli.flags import reading_flags
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("texts", nargs=-1)
-@click.option("--file", help="Data set over which heads are judged, read as training's was.")
+@click.option("--file", help="Data set over which heads are judged.")
 @click.option(
     "--rows", type=click.IntRange(1), default=1000, show_default=True, help="Rows of it to read."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: RUN/inspect]")
 @json_flag
 def command(
-    run: Path, texts: tuple[str, ...], file: str | None, rows: int, out: Path | None, as_json: bool
+    run: Path,
+    texts: tuple[str, ...],
+    file: str | None,
+    rows: int,
+    out: Path | None,
+    as_json: bool,
+    **reading: Any,
 ) -> None:
     """See which words each head of RUN weighs, what it likes, and whether context matters.
 
@@ -32,7 +40,11 @@ def command(
 
     if not all(text.strip() for text in texts):
         raise UsageError("a text to be inspected is empty")
-    loaded = load(run)
+    given = [name for name, value in reading.items() if value is not None]
+    if given and file is None:
+        flag = given[0].replace("_", "-")
+        raise UsageError(f"--{flag} says how a file is read, and there is no --file")
+    loaded = load(run).reading(**reading)
     with bar("looking") as update:
         found = inspect(
             loaded,
@@ -45,3 +57,6 @@ def command(
     if found.judgement is not None:
         say(found.judgement.sentence)
     result(document(found), as_json=as_json, text=str(found.page))
+
+
+reading_flags(command)

@@ -152,3 +152,10 @@ def test_inspect(command, trained, reviews):
         "text-1.png",
     }
     assert "give a text, or --file" in one_line(command("inspect", "run"), 2)
+    wrong = command("inspect", "run", "goal", "--on-bad-row", "skip")
+    assert "--on-bad-row says how a file is read, and there is no --file" in one_line(wrong, 2)
+    with reviews.open("a") as file:
+        file.write(",sport\n")
+    assert "--on-bad-row skip" in one_line(command("inspect", "run", "--file", reviews), 1)
+    done = command("inspect", "run", "--file", reviews, "--on-bad-row", "skip", "--json")
+    assert json.loads(done.stdout)["rows"] == 60, done.stderr

@@ -1,7 +1,11 @@
 """``subquad export`` from the outside: a page is made and checked; what is wrong is one line."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -89,3 +93,26 @@ def test_a_file_that_is_no_page(cli, tmp_path):
     code, _, err = cli("export", "--check", "x.html")
     assert code == 1
     assert "x.html is not a page that `subquad export --to web` has made" in err
+
+
+def test_a_terminated_export_leaves_nothing(cli, tmp_path):
+    pytest.importorskip("onnxruntime")
+    csv(tmp_path / "data.csv")
+    assert train(cli, "data.csv")[0] == 0
+    arguments = ("export", "run", "--to", "onnx", "--out", "folder")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "subquad", *arguments],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob(".part-*")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err.splitlines()[-1]) == (143, "subquad: terminated")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["data.csv", "run"]

@@ -79,6 +79,15 @@ def test_a_causal_run_can_be_looked_into(tmp_path):
     }
 
 
+def test_a_text_that_is_cut_says_so(tmp_path):
+    run = trained(tmp_path, "classify", ("fnet",), classes())
+    found = inspect(run, ["goal", " ".join(["goal"] * 30)], out=tmp_path / "o")
+    assert [text.unread for text in found.texts] == [0, 6]
+    page = found.page.read_text(encoding="utf-8")
+    assert "text 2: 24 tokens are read and 6 more are not" in page
+    assert "text 1:" not in page
+
+
 def test_looking_changes_nothing(tmp_path):
     run = trained(tmp_path, "classify", ("fastformer",), classes())
     before = run.predict(["a match"])

@@ -59,6 +59,8 @@ class Text:
     """What the run says about it; empty for a causal run."""
     weights: dict[tuple[int, str], Floats]
     """By layer and channel: ``[t, h]``."""
+    unread: int = 0
+    """Tokens beyond the longest row that the run reads."""
     maps: dict[int, Floats] = field(default_factory=dict)
     """Softmax attention by layer: ``[h, reader, read]``."""
     ranks: dict[int, Floats] = field(default_factory=dict)
@@ -164,11 +166,11 @@ def inspect(
     return found
 
 
-def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str]) -> Ragged:
-    """Ids as the task gives them to its model."""
-    length = run.config.data.length
+def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str], *, cut: bool = True) -> Ragged:
+    """Ids as the task gives them to its model, and all of them unless ``cut``."""
+    length = run.config.data.length if cut else None
     if isinstance(run.task, Language):
-        rows = tokenizer.rows(texts, length - 1)
+        rows = tokenizer.rows(texts, length and length - 1)
         return Ragged.of(np.concatenate([[run.task.start], row]).astype(np.int32) for row in rows)
     return tokenizer.ragged(texts, length)
 
@@ -186,13 +188,15 @@ def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Ten
 @torch.inference_mode()
 def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
     ragged = _encode(run, tokenizer, [text])
+    whole = _encode(run, tokenizer, [text], cut=False)
     ids, layers, logits = _look(run, ragged)
     t, answer = ids.shape[1], ""  # a mixer of fixed length sees padding too
     if run.config.task == "classify":
         chances = logits[0].float().softmax(-1)
         names = run.task.labels.names  # type: ignore[attr-defined]
         answer = f"says {names[int(chances.argmax())]} ({float(chances.max()):.0%})"
-    made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {})
+    unread = len(whole.values) - len(ragged.values)
+    made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
     for n, seen in enumerate(layers):
         for name, channel in channels(seen).items():
             made.weights[n, name] = channel.weights[0, :t].double().cpu().numpy()

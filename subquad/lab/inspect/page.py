@@ -33,6 +33,7 @@ def page(found: Inspection) -> str:
             found=found,
             headline=_headline(found),
             lead=_lead(found),
+            cut=_cut(found.texts),
             texts=[_text(text, found.layers) for text in found.texts],
             cards=_cards(found.heads, found.layers),
             static=STATIC,
@@ -63,6 +64,7 @@ def document(found: Inspection) -> dict[str, Any]:
         "texts": [
             {
                 "tokens": text.tokens,
+                "unread": text.unread,
                 "answer": text.answer,
                 "weights": [
                     {"layer": n, "channel": name, "weights": weights.round(6).T.tolist()}
@@ -91,6 +93,16 @@ def _lead(found: Inspection) -> list[str]:
         if known:
             medians.append(f"layer {n + 1}, {name} {np.median(known):.2f}")
     return [found.judgement.sentence, f"Medians: {'; '.join(medians)}."]
+
+
+def _cut(texts: list[Text]) -> str:
+    """What was not read, in a sentence."""
+    said = [
+        f"text {i}: {len(text.tokens):,} tokens are read and {text.unread:,} more are not"
+        for i, text in enumerate(texts, 1)
+        if text.unread
+    ]
+    return f"Longer than the run reads: {'; '.join(said)}." if said else ""
 
 
 def _groups(heads: list[Head]) -> dict[tuple[int, str], list[Head]]:

@@ -108,13 +108,7 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
             norm="pre",
         ),
         training=replace(
-            config.training,
-            epochs=None,
-            minutes=25.0,
-            batch=4,
-            optimizer="muon",
-            lr=4e-3,
-            evaluations=4,
+            config.training, epochs=None, minutes=25.0, batch=4, lr=4e-3, evaluations=4
         ),
     )
 
