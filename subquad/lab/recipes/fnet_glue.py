@@ -149,11 +149,13 @@ def _pretrained(job: Job, pieces: int) -> str:
         usual,
         data=replace(usual.data, path=corpus, length=64, **options),
         model=replace(usual.model, d=128, ff=512),
-        training=TrainConfig(steps=1500, batch=64, lr=2e-3, warmup=0.1, evaluations=3),
+        training=TrainConfig(
+            steps=2000, batch=32, optimizer="muon", lr=4e-3, warmup=0.1, evaluations=3
+        ),
     )
     if job.full:
         model = replace(config.model, layers=12, d=768, heads=12, ff=3072)
-        training = replace(config.training, steps=1_000_000, lr=1e-4, warmup=0.01)
+        training = TrainConfig(steps=1_000_000, batch=64, lr=1e-4, warmup=0.01)
         data = replace(config.data, length=512, tokenizer="unigram", vocabulary=32_000)
         config = replace(config, model=model, training=training, data=data)
     out = job.out / "runs" / "pretraining"

@@ -56,7 +56,8 @@ class Rung:
 
 
 def settings(path: str, full: bool) -> Config:
-    """What every encoder shares."""
+    """What every encoder shares. Without ``full``, minutes a run: characters, of which there are
+    few, so that more than their frequency can be learned in that time (LOG.md)."""
     usual = MaskedText.defaults()
     data = replace(usual.data, path=path)
     if full:
@@ -68,9 +69,9 @@ def settings(path: str, full: bool) -> Config:
         )
     return replace(
         usual,
-        data=replace(data, vocabulary=4000, length=64),
-        model=replace(usual.model, layers=4, d=96, heads=4, ff=384),
-        training=TrainConfig(steps=1000, batch=32, lr=2e-3, warmup=0.1, evaluations=3),
+        data=replace(data, tokenizer="chars", length=64),
+        model=replace(usual.model, layers=4, d=64, heads=4, ff=256),
+        training=TrainConfig(steps=1500, batch=16, lr=3e-3, warmup=0.1, evaluations=3),
     )
 
 
@@ -160,7 +161,7 @@ def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str
             *notes,
             f"{base.training.steps} steps of {base.training.batch} rows; paper: 1,000,000 of 64.",
             f"{base.model.layers} layers of width {base.model.d}, rows of {base.data.length} "
-            "tokens; paper: 12 of 768, 512 tokens.",
+            f"tokens ({base.data.tokenizer}); paper: 12 of 768, 512 tokens (SentencePiece).",
             "The order of two segments is guessed, as in the official code; each row is "
             "transformed at its own length.",
             "Held out are the last rows of the text. Steps/s is the median of the last runs, made "
