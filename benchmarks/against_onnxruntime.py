@@ -39,7 +39,11 @@ from subquad.run import Run
 from subquad.tasks import task_class
 from subquad.tasks.language import Language
 
-TOGETHER = 8
+#: Tokens timed together.
+TOGETHER = 128
+#: Seconds between two candidates: ONNX Runtime's threads spin for 60 ms after their last call, and a
+#: candidate that begins on their core is not itself.
+PAUSE = 0.2
 WEB_TOKENS = 200
 ORT = "ONNX Runtime"
 PAGE = Path(__file__).with_name("onnxruntime_web.html")
@@ -101,13 +105,12 @@ def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
 
 
 def _interleave(ways: dict[str, Callable[[], object]], seconds: float) -> Times:
-    """As ``lab.timing`` does, with a pause before each: threads of ONNX Runtime and of OpenMP spin
-    for a while after a call, and would hold the next candidate's core."""
+    """As ``lab.timing`` does, with a pause before each."""
     rounds: dict[str, list[float]] = {name: [] for name in ways}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds[ORT]) < 3:
         for name, run in ways.items():
-            time.sleep(0.05)
+            time.sleep(PAUSE)
             run()  # what a pause has emptied is filled again
             begun = time.perf_counter()
             run()
