@@ -41,8 +41,8 @@ from subquad.tasks.language import Language
 
 #: Tokens timed together.
 TOGETHER = 128
-#: Seconds between two candidates: ONNX Runtime's threads spin for 60 ms after their last call, and a
-#: candidate that begins on their core is not itself.
+#: Seconds between two candidates: ONNX Runtime's threads spin for 60 ms after their last call, and
+#: whoever begins then has one core less.
 PAUSE = 0.2
 WEB_TOKENS = 200
 ORT = "ONNX Runtime"
