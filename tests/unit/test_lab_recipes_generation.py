@@ -26,12 +26,12 @@ def tiny_copies(monkeypatch):
 
 
 def test_rows_are_words_and_their_copies():
-    for row in copying.rows(5, seed=0):
+    for row in copying.rows(5, seed=0, word=9):
         word, separator, copy = row.partition("#")
         assert separator
         assert word == copy
-        assert len(row) + 1 == copying.ROW
-    assert copying.rows(3, seed=0) != copying.rows(3, seed=1)
+        assert len(row) + 1 == copying.row_length(9)
+    assert copying.rows(3, seed=0, word=9) != copying.rows(3, seed=1, word=9)
 
 
 @pytest.mark.usefixtures("tiny_copies")
