@@ -28,7 +28,7 @@ def style() -> Markup:
 def machine_facts(m: dict[str, Any]) -> list[tuple[str, str]]:
     """``lab.machine.facts`` in words."""
     return [
-        ("processor", f"{m['processor']}, {m['cores']} cores, {m['threads']} threads used"),
+        ("processor", f"{m['processor']}, {m['cores']} cores, threads used: {m['threads']}"),
         *([("accelerator", m["accelerator"])] if m["accelerator"] else []),
         (
             "software",

@@ -189,7 +189,7 @@ def _how(comparison: Comparison) -> list[str]:
     figure, config = comparison.figure, comparison.config
     t = config.training
     given = {"epochs": t.epochs, "steps": t.steps, "minutes": t.minutes}
-    budget = next(f"{v:g} {k}" for k, v in given.items() if v is not None)
+    budget = next(f"{v:g} {k if v != 1 else k[:-1]}" for k, v in given.items() if v is not None)
     lines = [
         f"Every mixer had the same data, the same budget ({budget}, batch "
         f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "

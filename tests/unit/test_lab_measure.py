@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from subquad.errors import UsageError
+from subquad.lab import measure as measuring
 from subquad.lab.measure import Measured, Point, measure, peak_bytes
 from subquad.models import ModelConfig
 
@@ -47,6 +48,20 @@ def test_every_mixer_at_every_length():
 def test_a_mixer_that_is_too_slow_drops_out_and_no_other():
     found = measure(["linear", "none"], TINY, lengths=(16, 32), rounds=1, budget=0.0)
     assert found.points == ()
+
+
+def test_a_mixer_whose_first_use_alone_is_slow_stays(monkeypatch):
+    usual, seen = measuring._seconds, set()
+
+    def loading(layer, x):
+        fresh = id(layer) not in seen
+        seen.add(id(layer))
+        return 60.0 if fresh else usual(layer, x)
+
+    monkeypatch.setattr(measuring, "_seconds", loading)
+    found = measure(["linear", "none"], TINY, lengths=(64,), rounds=2)
+    assert [p.mixer for p in found.points] == ["linear", "none"]
+    assert max(p.slowest for p in found.points) < 60
 
 
 def test_slopes_are_exponents():
