@@ -80,8 +80,10 @@ class Language(CausalTask):
         if config.model.positions is None:
             task.notes = [*task.notes, _places(task.config.model)]
         size = _bytes(source) - sum(len(text.encode()) for text in before(source, cut))
-        # The held-out part begins with the last training token, which is read, not predicted.
-        held_out = task._windows(stream[here - 1 :] if size else stream[:0], size)
+        # The held-out part begins with a token that is read, not predicted: its text's start token,
+        # so that texts of one length stay where they were in their windows, or else the one before.
+        first = here if stream[here] == task.start else here - 1
+        held_out = task._windows(stream[first:] if size else stream[:0], size)
         if size and held_out.bytes is None:
             task.notes = [*task.notes, "this tokenizer loses text: bits per byte are not given"]
         return task, task._windows(stream[:here], None), held_out

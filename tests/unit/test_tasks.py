@@ -133,6 +133,17 @@ def test_language_reads_every_token_once(tmp_path, kind):
     assert held_out.bytes == len(text[round(len(text) * 0.8) :].encode())
 
 
+def test_held_out_texts_of_one_length_lie_in_their_windows_as_those_learned(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(f"{i:04}#{i:04}" for i in range(100)) + "\n")
+    c = config("language", path, format="lines", tokenizer="chars", length=10, validation=0.1)
+    task, training, held_out = Language.fit(c, tmp_path / "store")
+    assert (len(training), len(held_out)) == (90, 10)
+    for part, first in ((training, 0), (held_out, 90)):
+        assert all(part.tokens[i][0] == task.start for i in range(len(part)))
+        assert task.tokenizer.decode(part.tokens[0][1:].tolist()).startswith(f"{first:04}#")
+
+
 def test_bits_per_byte_are_total_bits_over_bytes(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("abc " * 100)
