@@ -189,10 +189,9 @@ class _Loop:
                 checkpoint.save_checkpoint(self.out, *state, keep=keep)
             if received and not ends:
                 name = signal.Signals(received[0]).name
-                raise Interrupted(
-                    received[0],
-                    f"{name}: saved at step {self.progress.step} in {self.out}; resume to continue",
-                )
+                saved = f"{name}: saved at step {self.progress.step} in {self.out}"
+                more = "the same command goes on (train: with --resume)"
+                raise Interrupted(received[0], f"{saved}; {more}")
             if ends:
                 return
 

@@ -105,11 +105,12 @@ def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], 
 _READING = ("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes")
 
 
-def reading_flags(command: click.Command) -> click.Command:
-    """Add the flags that say how a file is read; none given = as the run's training did."""
+def reading_flags(command: click.Command, without: str = "") -> click.Command:
+    """Add the flags that say how a file is read (but ``without``); none given = as the run's
+    training did."""
     hints, texts = get_type_hints(DataConfig), field_help(DataConfig)
     for field in dataclasses.fields(DataConfig):
-        if field.name in _READING:
+        if field.name in _READING and field.name != without:
             text = texts[field.name] + "  [default: as in training]"
             command.params.append(_option(field, hints[field.name], text))
     return command

@@ -13,16 +13,14 @@ from subquad.cli.flags import reading_flags
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("texts", nargs=-1)
 @click.option("--file", help="Data set over which heads are judged.")
-@click.option(
-    "--rows", type=click.IntRange(1), default=1000, show_default=True, help="Rows of it to read."
-)
+@click.option("--rows", type=click.IntRange(1), help="Rows of it to read.  [default: 1000]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: RUN/inspect]")
 @json_flag
 def command(
     run: Path,
     texts: tuple[str, ...],
     file: str | None,
-    rows: int,
+    rows: int | None,
     out: Path | None,
     as_json: bool,
     **reading: Any,
@@ -34,29 +32,31 @@ def command(
     maps for the mixers that have them.
     """
     from subquad.errors import UsageError
-    from subquad.lab.inspect import inspect
+    from subquad.lab.inspect import ROWS, inspect
     from subquad.lab.inspect.page import document
     from subquad.run import load
 
     if not all(text.strip() for text in texts):
         raise UsageError("a text to be inspected is empty")
-    given = [name for name, value in reading.items() if value is not None]
-    if given and file is None:
-        flag = given[0].replace("_", "-")
-        raise UsageError(f"--{flag} says how a file is read, and there is no --file")
+    for name, value in {"rows": rows, **reading}.items():
+        if value is not None and file is None:
+            flag = ("no-" if value is False else "") + name.replace("_", "-")
+            raise UsageError(f"--{flag} says how a file is read, and there is no --file")
     loaded = load(run).reading(**reading)
     with bar("looking") as update:
         found = inspect(
             loaded,
             texts,
             file=file,
-            rows=rows,
+            rows=rows or ROWS,
             out=out or run / "inspect",
             watch=lambda line, spent: update(spent, line.get("text")),
         )
+    if found.skipped:
+        say(found.skipped)
     if found.judgement is not None:
         say(found.judgement.sentence)
     result(document(found), as_json=as_json, text=str(found.page))
 
 
-reading_flags(command)
+reading_flags(command, without="label")

@@ -65,10 +65,8 @@ def tokens_before(source: Source, tokenizer: Tokenizer, cut: int, *, starts: boo
 def notes(source: Source, examples: Examples, length: int | None) -> list[str]:
     """What was detected, skipped and cut."""
     said = [source.detected]
-    if source.skipped.count:
-        some = "; ".join(f"row {bad.row}: {bad.reason}" for bad in source.skipped.rows[:NAMED])
-        more = "; …" if source.skipped.count > NAMED else ""
-        said.append(f"{source.skipped.count} rows were skipped: {some}{more}")
+    if left_out := skipped(source):
+        said.append(left_out)
     if length is not None:
         cut = int(np.count_nonzero(examples.tokens.lengths >= length))
         if cut:
@@ -77,3 +75,12 @@ def notes(source: Source, examples: Examples, length: int | None) -> list[str]:
                 "and were cut there (--length)"
             )
     return said
+
+
+def skipped(source: Source) -> str:
+    """Which rows the latest pass left out, in a sentence; empty if none."""
+    if not source.skipped.count:
+        return ""
+    some = "; ".join(f"row {bad.row}: {bad.reason}" for bad in source.skipped.rows[:NAMED])
+    more = "; …" if source.skipped.count > NAMED else ""
+    return f"{source.skipped.count} rows were skipped: {some}{more}"

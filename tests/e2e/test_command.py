@@ -159,3 +159,10 @@ def test_inspect(command, trained, reviews):
     assert "--on-bad-row skip" in one_line(command("inspect", "run", "--file", reviews), 1)
     done = command("inspect", "run", "--file", reviews, "--on-bad-row", "skip", "--json")
     assert json.loads(done.stdout)["rows"] == 60, done.stderr
+    assert "1 rows were skipped: row 61" in done.stderr
+    assert json.loads(done.stdout)["skipped"] in done.stderr
+    for wrong in (["goal", "--rows", "5"], ["goal", "--no-header"]):
+        says = f"{wrong[1]} says how a file is read, and there is no --file"
+        assert says in one_line(command("inspect", "run", *wrong), 2)
+    nothing = command("inspect", "run", "--file", "-", input="")
+    assert "standard input holds no texts" in one_line(nothing, 1)

@@ -20,10 +20,11 @@ import torch
 
 from subquad.checkpoint import write_atomically, write_text
 from subquad.data.batches import Examples, collate
+from subquad.data.files import STDIN
 from subquad.data.ragged import Ragged
 from subquad.data.source import open_source
 from subquad.data.tokenizers import Tokenizer
-from subquad.errors import UsageError
+from subquad.errors import SubquadError, UsageError
 from subquad.lab.inspect.channels import (
     LINEAR,
     SOFTMAX,
@@ -39,13 +40,14 @@ from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
 from subquad.tasks.language import Language
+from subquad.tasks.texts import skipped
 
-__all__ = ["Head", "Inspection", "Layer", "Text", "inspect"]
+__all__ = ["ROWS", "Head", "Inspection", "Layer", "Text", "inspect"]
 
 Watch = Callable[[dict[str, Any], float], None]
 
-#: Texts of a file that are drawn, if none are given.
-DRAWN = 3
+#: Texts of a file that are read, and of those that are drawn if none are given.
+ROWS, DRAWN = 1000, 3
 #: Tokens shown of what a head likes, and of a topic; features shown of each head.
 FAVOURITES, TOPIC_TOKENS, FEATURES = 10, 6, 4
 
@@ -95,6 +97,8 @@ class Inspection:
     data: str
     rows: int
     """Rows of the data set that were read."""
+    skipped: str
+    """Which of its rows were left out, in a sentence."""
     page: Path
 
 
@@ -116,7 +120,7 @@ def inspect(
     texts: Sequence[str] = (),
     *,
     file: str | None = None,
-    rows: int = 1000,
+    rows: int = ROWS,
     out: Path,
     watch: Watch = _ignore,
 ) -> Inspection:
@@ -124,6 +128,7 @@ def inspect(
 
     Raises:
         UsageError: nothing to look at, or a run that reads no text.
+        SubquadError: the file cannot be read, or holds no texts.
     """
     from subquad.lab.inspect.page import document, page, picture
 
@@ -134,10 +139,7 @@ def inspect(
         raise UsageError("nothing to look at: give a text, or --file")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; inspect needs a directory")
-    read: list[str] = []
-    if file is not None:
-        source = open_source(file, run.config.data.reading(), labelled=False)
-        read = [record.text for record in islice(source.records(), rows)]
+    read, left_out = _read(run, file, rows) if file is not None else ([], "")
     whole = list(texts) or read[:DRAWN]
     shown = [_text(run, tokenizer, text) for text in whole]
     gathered = _Gathered()
@@ -155,6 +157,7 @@ def inspect(
         judgement=judge([h.correlation for h in heads]),
         data=Path(file).name if file is not None else "",
         rows=gathered.rows,
+        skipped=left_out,
         page=out / "inspect.html",
     )
     for i, text in enumerate(shown, 1):
@@ -164,6 +167,17 @@ def inspect(
     write_text(out / "inspect.json", json.dumps(document(found), ensure_ascii=False) + "\n")
     write_text(found.page, page(found))
     return found
+
+
+def _read(run: Run, file: str, rows: int) -> tuple[list[str], str]:
+    """The first texts of a file, and what was left out on the way."""
+    source = open_source(file, run.config.data.reading(), labelled=False)
+    read = [record.text for record in islice(source.records(), rows)]
+    left_out = skipped(source)
+    if not read:
+        name = "standard input" if file == STDIN else file
+        raise SubquadError(f"{name} holds no texts" + (f": {left_out}" if left_out else ""))
+    return read, left_out
 
 
 def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str], *, cut: bool = True) -> Ragged:

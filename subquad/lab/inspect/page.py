@@ -52,6 +52,7 @@ def document(found: Inspection) -> dict[str, Any]:
         "layers": found.layers,
         "data": found.data,
         "rows": found.rows,
+        "skipped": found.skipped,
         "judgement": found.judgement and asdict(found.judgement),
         "heads": [asdict(head) for head in found.heads],
         "topics": {
