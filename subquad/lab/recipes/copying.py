@@ -31,6 +31,11 @@ MIXERS = ("linear", "softmax")
 JUDGED = 200
 
 
+def word_length(full: bool) -> int:
+    """Symbols of w."""
+    return PAPER_WORD if full else WORD
+
+
 def row_length(word: int) -> int:
     """Tokens of a row."""
     return 2 * word + 2
@@ -39,14 +44,14 @@ def row_length(word: int) -> int:
 def rows(count: int, seed: int, word: int) -> list[str]:
     """``count`` texts w # w, w of ``word`` symbols."""
     drawn = np.random.default_rng(seed).integers(len(SYMBOLS), size=(count, word))
-    words = ["".join(SYMBOLS[i] for i in word) for word in drawn]
-    return [f"{word}{SEPARATOR}{word}" for word in words]
+    words = ["".join(SYMBOLS[i] for i in row) for row in drawn]
+    return [f"{w}{SEPARATOR}{w}" for w in words]
 
 
 def settings(path: Path, mixer: str, full: bool, seed: int) -> Config:
     """The paper's, or those for a few minutes a mixer on two cores."""
     usual = task_class("language").defaults()
-    word, d, steps = (PAPER_WORD, 256, 6_000) if full else (WORD, 64, 1_500)
+    d, steps = (256, 6_000) if full else (64, 1_500)
     return replace(
         usual,
         data=replace(
@@ -54,7 +59,7 @@ def settings(path: Path, mixer: str, full: bool, seed: int) -> Config:
             path=str(path),
             format="lines",
             tokenizer="chars",
-            length=row_length(word),
+            length=row_length(word_length(full)),
             validation=0.02,
         ),
         model=replace(usual.model, mixers=(mixer,), layers=4, d=d, heads=8, ff=4 * d, dropout=0.0),
@@ -82,7 +87,7 @@ def recipe(job: Job) -> Outcome:
     data = job.out / "copies.txt"
     steps = settings(data, "linear", job.full, 0).training.steps
     assert steps is not None
-    word = PAPER_WORD if job.full else WORD
+    word = word_length(job.full)
     write_text(data, "\n".join(rows(64 * steps, seed=1, word=word)) + "\n")
     found: dict[str, list[dict[str, Any]]] = {mixer: [] for mixer in MIXERS}
     parts, done = seeds * len(MIXERS), 0
@@ -128,7 +133,7 @@ def _curve(run: Run) -> list[tuple[int, float]]:
 def _outcome(found: dict[str, list[dict[str, Any]]], full: bool, config: dict[str, Any]) -> Outcome:
     mean = {m: float(np.mean([f["accuracy"] for f in fs])) for m, fs in found.items()}
     bits = {m: float(np.mean([f["bits_per_symbol"] for f in fs])) for m, fs in found.items()}
-    word = PAPER_WORD if full else WORD
+    word = word_length(full)
     floor = word * np.log2(len(SYMBOLS)) / row_length(word)
     table = Table(
         f"The copied half of {JUDGED} fresh sequences",
