@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
         ],
     },
     "convolution": {"both": [{"width": 1}, {"width": 7}]},
+    "raster": {"causal": [{"row": 5, "above": 2, "side": 2, "width": 3}, {"above": 0}]},
     "fnet": {
         "both": [{"form": "products"}]
         + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]

@@ -15,6 +15,7 @@ from subquad.mixers.fnet import FNet, definition
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
 from subquad.mixers.linear_parts import LinearState
 from subquad.mixers.none import NoMixing, Nothing
+from subquad.mixers.raster import CausalRaster
 from subquad.models import CausalModel, Classifier, ModelState
 from subquad.models.block import Block
 from subquad.models.embeddings import Embedding
@@ -119,6 +120,7 @@ KINDS: dict[type[nn.Module], type[State]] = {
     CausalLinearAttention: LinearState,
     ByOperator: LinearState,
     CausalConvolution: LastInputs,
+    CausalRaster: LastInputs,
     NoMixing: Nothing,
 }
 

@@ -51,7 +51,7 @@ def unsupported(model: nn.Module) -> str | None:
         return "it does not generate"
     if model.embedding.projection is not None:
         return "it knows no projection of embeddings (projection)"
-    taps = [mixer.weight.shape[2] for mixer in convolutions(model)]
+    taps = [mixer.past + 1 for mixer in convolutions(model)]
     if len(set(taps)) > 1:
         return "its convolutions have one width"
     for i, block in enumerate(model.blocks):
@@ -147,7 +147,7 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
         _PHI[maps[0]] if maps else 0,
         _WEIGHTS[weights],
         len(local),
-        local[0].weight.shape[2] if local else 0,
+        local[0].past + 1 if local else 0,
         first.norm_mixer.eps,
     )
 
@@ -165,7 +165,7 @@ def pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
     for block in model.blocks:
         assert isinstance(block, Block)
         if isinstance(block.mixer, CausalConvolution):
-            yield from block.mixer.weight.flatten(1).T.contiguous()  # tap by tap, always fp32
+            yield from block.mixer.every_tap().flatten(1).T.contiguous()  # tap by tap, always fp32
         else:
             assert isinstance(block.mixer, CausalLinearAttention)
             yield from _affine(block.mixer.projections.qkv, weights)

@@ -65,6 +65,33 @@ def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
     return out
 
 
+def run_lagged(x: Tensor, weight: Tensor, offsets: Tensor, made: int) -> Tensor:
+    """y_i,c = Σ_j W_j,c x_{i + o_j},c for the first ``made`` i; what is outside ``x`` is zero.
+
+    ``x`` ``[b, t, d]``, ``weight`` ``[w, d]`` contiguous in ``wide(x.dtype)``, ``offsets`` int64
+    ``[w]`` contiguous.
+    """
+    out = x.new_empty(x.shape[0], made, x.shape[2])
+    pointers = offsets.data_ptr(), weight.data_ptr()
+    CORE.lagged(_lagged_sizes(x, offsets, made), *pointers, _view(x), _view(out))
+    return out
+
+
+def run_lagged_weight(x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
+    """The gradient ``[w, d]`` of ``run_lagged``'s weight."""
+    dweight = x.new_empty(len(offsets), x.shape[2], dtype=wide(x.dtype))
+    pointers = offsets.data_ptr(), dweight.data_ptr()
+    CORE.lagged_weight(
+        _lagged_sizes(x, offsets, dout.shape[1]), *pointers, _view(x), _view(dout)
+    )
+    return dweight
+
+
+def _lagged_sizes(x: Tensor, offsets: Tensor, made: int) -> tuple[int, ...]:
+    b, t, d = x.shape
+    return b, t, made, d, len(offsets), DTYPES[x.dtype], torch.get_num_threads()
+
+
 def run_causal(
     q: Tensor,
     k: Tensor,

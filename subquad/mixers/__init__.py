@@ -16,6 +16,7 @@ from subquad.mixers.fastformer_causal import CausalFastformer
 from subquad.mixers.fnet import FNet
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
 from subquad.mixers.none import NoMixing
+from subquad.mixers.raster import CausalRaster
 from subquad.mixers.softmax import CausalSoftmaxAttention, SoftmaxAttention
 
 __all__ = ["MIXERS", "CausalMixer", "Entry", "Mixer", "State", "build", "names", "options"]
@@ -43,6 +44,7 @@ MIXERS: dict[str, Entry] = {
     "fastformer": Entry(Fastformer, CausalFastformer, "O(t·d)", "Wu et al. 2021"),
     "none": Entry(NoMixing, NoMixing, "0", "Lee-Thorp et al. 2021 (FF-only)"),
     "convolution": Entry(Convolution, CausalConvolution, "O(t·d·w)", "Wu et al. 2019, section 2"),
+    "raster": Entry(None, CausalRaster, "O(t·d·w)", "van den Oord et al. 2016 (masked)"),
     "dense": Entry(Dense, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Linear)"),
     "random": Entry(Random, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Random)"),
 }

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
+from subquad.mixers.convolution_native import core_serves_convolution, lagged_sum
 from subquad.shapes import Mask, Positions, Sequence
 
 #: Taps, where nothing is said.
@@ -43,12 +44,27 @@ def _weights(d: int, width: int) -> nn.Parameter:
     return nn.Parameter(torch.randn(d, 1, width) * width**-0.5)
 
 
-def convolve(x: Float[Tensor, "b _ d"], weight: Float[Tensor, "d one w"]) -> Sequence:
-    """Σ_j W_c,j x_{i-j},c for every i that has w-1 inputs before it: w-1 fewer than ``x`` has."""
-    if x.shape[1] < weight.shape[2]:
+def convolve(
+    x: Float[Tensor, "b _ d"], taps: Float[Tensor, "d w"], lags: Int[Tensor, "w"], past: int
+) -> Sequence:
+    """Σ_j W_j,c x_{i - lag_j},c for every i that has ``past`` inputs before it, the greatest of the
+    ``lags``: so many fewer than ``x`` has."""
+    if x.shape[1] <= past:
         return x[:, :0]
-    taps = weight.flip(2).to(x.dtype)
-    return nn.functional.conv1d(x.mT, taps, groups=x.shape[2]).mT
+    if core_serves_convolution(x):
+        return lagged_sum(x, taps, lags, past)
+    oldest_first = dense(taps, lags, past).flip(2).to(x.dtype)
+    return nn.functional.conv1d(x.mT, oldest_first, groups=x.shape[2]).mT
+
+
+def dense(
+    taps: Float[Tensor, "d w"], lags: Int[Tensor, "w"], past: int
+) -> Float[Tensor, "d one all"]:
+    """A tap for every lag up to ``past``, newest first; zero where there is none."""
+    if len(lags) == past + 1:
+        return taps.unsqueeze(1)
+    places = (lags.unsqueeze(1) == torch.arange(past + 1, device=lags.device)).to(taps.dtype)
+    return (taps @ places).unsqueeze(1)
 
 
 def _ranks(mask: Mask) -> Positions:
@@ -83,7 +99,8 @@ class Convolution(Mixer):
         packed = x if ranks is None else _packed(x, ranks)
         width = self.weight.shape[2]
         around = (0, 0, width - 1 - width // 2, width // 2)
-        y = convolve(nn.functional.pad(packed, around), self.weight)
+        lags = torch.arange(width, device=x.device)
+        y = convolve(nn.functional.pad(packed, around), self.weight[:, 0], lags, width - 1)
         return zero_padding(y if ranks is None else _unpacked(y, ranks), mask)
 
 
@@ -99,10 +116,27 @@ class CausalConvolution(CausalMixer):
         super().__init__()
         self.weight = _weights(d, width)
 
+    def taps(self) -> Float[Tensor, "d w"]:
+        """W."""
+        return self.weight[:, 0]
+
+    def lags(self) -> tuple[int, ...]:
+        """How many tokens back each tap reads, the least first."""
+        return tuple(range(self.weight.shape[2]))
+
+    @property
+    def past(self) -> int:
+        """Tokens before the present one that are kept."""
+        return self.lags()[-1]
+
+    def every_tap(self) -> Float[Tensor, "d one all"]:
+        """A tap for each of the last ``past + 1`` tokens, newest first."""
+        return dense(self.taps(), torch.tensor(self.lags(), device=self.weight.device), self.past)
+
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, LastInputs]:
-        past = self.weight.shape[2] - 1
+        past = self.past
         wide = torch.promote_types(x.dtype, torch.float32)
         if state is None:
             state = LastInputs(x.new_zeros(x.shape[0], past, x.shape[2], dtype=wide))
@@ -115,7 +149,8 @@ class CausalConvolution(CausalMixer):
         x = zero_padding(x, mask)
         packed = x if ranks is None else _packed(x, ranks)
         seen = torch.cat([state.inputs, packed.to(wide)], dim=1)
-        y = convolve(seen.to(x.dtype), self.weight)
+        lags = torch.tensor(self.lags(), device=x.device)
+        y = convolve(seen.to(x.dtype), self.taps(), lags, past)
         if mask is None or ranks is None:
             return y, LastInputs(seen[:, seen.shape[1] - past :].clone())
         last = mask.sum(1, keepdim=True) + torch.arange(past, device=x.device)

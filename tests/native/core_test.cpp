@@ -84,6 +84,34 @@ void gelu(const Table& table, Dtype dtype, int64_t n) {
   }
 }
 
+// A convolution with taps before, beside and after, and its gradients, on exactly sized buffers:
+// <dy, y> = <W, dW> = <x, dx>, for y is linear in either.
+void lagged(const Table& table, Dtype dtype, int64_t t, int64_t d) {
+  const int64_t b = 2, taps = 5, made = t + 1, offsets[] = {-3, 0, 1, 4, 9};
+  const int64_t back[] = {3, 0, -1, -4, -9};
+  const int width = dtype == Dtype::f64 ? 8 : dtype == Dtype::f32 ? 4 : 2;
+  const int kept = dtype == Dtype::f64 ? 8 : 4;
+  Tensor x({b, t, d}, width, 1), weight({taps, d}, kept, 2), dout({b, made, d}, width, 8);
+  Tensor out({b, made, d}, width, 0), dx({b, t, d}, width, 0), dweight({taps, d}, kept, 0);
+  Lagged p{b, t, made, d, taps, dtype, 3, x.view, out.view, offsets, weight.view.p, nullptr};
+  table.lagged(p, parallel);
+  p.out = dout.view, p.weight = nullptr, p.dweight = dweight.view.p;
+  table.lagged_weight(p, parallel);
+  Lagged g{b, made, t, d, taps, dtype, 3, dout.view, dx.view, back, weight.view.p, nullptr};
+  table.lagged(g, parallel);
+  if (dtype != Dtype::f64) return;
+  const auto inner = [](const Tensor& a, const Tensor& c) {
+    double sum = 0;
+    for (size_t i = 0; i < a.bytes.size() / 8; ++i)
+      sum += reinterpret_cast<const double*>(a.bytes.data())[i] *
+             reinterpret_cast<const double*>(c.bytes.data())[i];
+    return sum;
+  };
+  const double y = inner(dout, out), w = inner(weight, dweight), u = inner(x, dx);
+  if (!(std::fabs(y - w) < 1e-9 && std::fabs(y - u) < 1e-9))
+    ++failures, std::printf("%g, %g, %g differ\n", y, w, u);
+}
+
 // The step engine on an exactly sized block: odd sizes, every kind, several threads and streams.
 void engine(Spec spec, int threads) {
   std::vector<float> block((Plan(spec).bytes() + 3) / 4);  // aligned enough, and sized exactly
@@ -130,6 +158,11 @@ int main() {
           }
     for (int dtype = 0; dtype < 4; ++dtype)
       for (int64_t n : {0, 1, 255, 257, 20001}) gelu(*table, Dtype(dtype), n);
+    for (int dtype = 0; dtype < 4; ++dtype)
+      for (int64_t t : {0, 1, 7, 70, 2050}) {
+        lagged(*table, Dtype(dtype), t, 1);
+        lagged(*table, Dtype(dtype), t, 35);
+      }
     one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
     one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
     one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);

@@ -37,6 +37,19 @@ struct Pointwise {
   char* out;
 };
 
+// A depthwise convolution with taps anywhere (lagged.h): x [b,read,d], out [b,made,d], weight and
+// dweight [taps,d] without gaps, in the width of the sums; tap j reads `offsets[j]` ahead. For the
+// gradient of the weight, `out` is the gradient above.
+struct Lagged {
+  int64_t b, read, made, d, taps;
+  Dtype dtype;
+  int threads;
+  View x, out;
+  const int64_t* offsets;
+  const char* weight;
+  char* dweight;
+};
+
 using Body = void (*)(void* context, int64_t item);
 using Parallel = void (*)(int threads, int64_t items, Body body, void* context);
 
@@ -53,6 +66,8 @@ struct Table {
   void (*bidirectional_forward)(const Linear&, Parallel);
   void (*bidirectional_backward)(const Linear&, Parallel);
   void (*gelu)(const Pointwise&, Parallel);
+  void (*lagged)(const Lagged&, Parallel);
+  void (*lagged_weight)(const Lagged&, Parallel);
   StepKernel step;
 };
 

@@ -1,6 +1,7 @@
 // Compiled once per instruction set (see CMakeLists.txt): the kernels' table.
 #include "activation.h"
 #include "bidirectional.h"
+#include "lagged.h"
 #include "step.h"
 
 #define SUBQUAD_STRING_(x) #x
@@ -27,6 +28,8 @@ const Table table = {
     SUBQUAD_BY_DTYPE(Linear, bidirectional_forward),
     SUBQUAD_BY_DTYPE(Linear, bidirectional_backward),
     SUBQUAD_BY_DTYPE(Pointwise, gelu_rows),
+    SUBQUAD_BY_DTYPE(Lagged, lagged),
+    SUBQUAD_BY_DTYPE(Lagged, lagged_weight),
     step,
 };
 

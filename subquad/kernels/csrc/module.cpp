@@ -53,6 +53,26 @@ void backward(void (*kernel)(const Linear&, Parallel), nb::tuple sizes, nb::tupl
   kernel(p, parallel);
 }
 
+// sizes: b, read, made, d, taps, dtype, threads.
+void lagged(void (*kernel)(const Lagged&, Parallel), nb::tuple sizes, uintptr_t offsets,
+            uintptr_t weight, uintptr_t dweight, nb::tuple x, nb::tuple out) {
+  const auto n = [&](int i) { return nb::cast<int64_t>(sizes[i]); };
+  const Lagged p{n(0),
+                 n(1),
+                 n(2),
+                 n(3),
+                 n(4),
+                 Dtype(n(5)),
+                 int(n(6)),
+                 view(x),
+                 view(out),
+                 reinterpret_cast<const int64_t*>(offsets),
+                 reinterpret_cast<const char*>(weight),
+                 reinterpret_cast<char*>(dweight)};
+  nb::gil_scoped_release release;
+  kernel(p, parallel);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& m);  // engine_module.cpp
@@ -79,6 +99,12 @@ NB_MODULE(_native, m) {
                       reinterpret_cast<char*>(out)};
     nb::gil_scoped_release release;
     in_use->gelu(p, parallel);
+  });
+  m.def("lagged", [](nb::tuple sizes, uintptr_t offsets, uintptr_t weight, nb::tuple x,
+                     nb::tuple out) { lagged(in_use->lagged, sizes, offsets, weight, 0, x, out); });
+  m.def("lagged_weight", [](nb::tuple sizes, uintptr_t offsets, uintptr_t dweight, nb::tuple x,
+                            nb::tuple dout) {
+    lagged(in_use->lagged_weight, sizes, offsets, 0, dweight, x, dout);
   });
   m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
     forward(in_use->causal_forward, sizes, given, made);

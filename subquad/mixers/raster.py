@@ -1,0 +1,71 @@
+"""Masked convolution: the neighbours in a picture, of which the later ones are not known yet.
+
+Van den Oord, Kalchbrenner, Kavukcuoglu, "Pixel Recurrent Neural Networks", ICML 2016 (arXiv
+1601.06759), masked convolutions, here depthwise. A picture is read in raster order, in rows of ``row``
+values; the token at i is the last one known when the value after it is to be told. For channel c:
+
+    y_i,c = Σ_{j<w} W_j,c x_{i-j},c  +  Σ_{r=1..a} Σ_{s=-n..n} W_r,s,c x_{i+1-r·row+s},c
+
+the last w tokens, and from each of the a rows above those up to n to the left and to the right of the
+place that comes next. Beyond a picture's edge lies the row before or after, as a long line folds.
+Cost: O(t·d·(w + a(2n+1))); the state is the last a·row + n - 1 inputs.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from subquad.mixers.convolution import CausalConvolution
+
+#: Values in a row, where no picture says it (MNIST's); rows above; to either side; in the own row.
+ROW, ABOVE, SIDE, WIDTH = 28, 4, 3, 4
+
+
+class CausalRaster(CausalConvolution):
+    """What is near in a picture, as far as it is known.
+
+    Args: ``d`` width of the model; ``row`` values in a row of the picture (its width times its
+    channels); ``above`` rows a; ``side`` n; ``width`` last tokens w.
+
+    Raises:
+        ValueError: a size that cannot be, or with which a tap would lie in what is not known yet.
+    """
+
+    def __init__(
+        self,
+        d: int,
+        *,
+        row: int = ROW,
+        above: int = ABOVE,
+        side: int = SIDE,
+        width: int = WIDTH,
+    ) -> None:
+        nn.Module.__init__(self)
+        _check(row, above, side, width)
+        self._lags = lags(row, above, side, width)
+        self.weight = nn.Parameter(torch.randn(d, len(self._lags)) * len(self._lags) ** -0.5)
+
+    def taps(self) -> Float[Tensor, "d w"]:
+        return self.weight
+
+    def lags(self) -> tuple[int, ...]:
+        return self._lags
+
+
+def lags(row: int, above: int, side: int, width: int) -> tuple[int, ...]:
+    """How many tokens back each tap reads, the least first."""
+    rows = {r * row - 1 + s for r in range(1, above + 1) for s in range(-side, side + 1)}
+    return tuple(sorted(rows | set(range(width))))
+
+
+def _check(row: int, above: int, side: int, width: int) -> None:
+    for name, value, least in (
+        ("row", row, 1),
+        ("above", above, 0),
+        ("side", side, 0),
+        ("width", width, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name}={value} must be at least {least}")
+    if above and side >= row:
+        raise ValueError(f"side={side} must be less than a row, row={row}: the rest is not known")
