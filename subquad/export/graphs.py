@@ -19,6 +19,7 @@ from subquad.mixers.raster import CausalRaster
 from subquad.models import CausalModel, Classifier, ModelState
 from subquad.models.block import Block
 from subquad.models.embeddings import Embedding
+from subquad.models.levels import settle
 from subquad.shapes import Mask, Tokens
 
 
@@ -43,6 +44,7 @@ def plain(model: nn.Module, causal_form: str = "quadratic") -> nn.Module:
     """A copy of ``model`` that can become a graph; ``causal_form`` is one of ``CAUSAL_FORMS``, or
     ``"operator"``, ONNX's own."""
     made = copy.deepcopy(model).cpu()
+    settle(made)
     for module in made.modules():
         if isinstance(module, LinearAttention):
             module.form = "sums"

@@ -11,6 +11,7 @@ from torch import nn
 from subquad.errors import UsageError
 from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
 from subquad.models import CausalModel
+from subquad.models.levels import settle
 
 Precision = Literal["f16", "f32", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -56,6 +57,7 @@ def halved(model: Model) -> Model:
         UsageError: f16 cannot hold a weight, or a number is not finite.
     """
     made = copy.deepcopy(model)
+    settle(made)
     largest = torch.finfo(torch.float16).max
     with torch.no_grad():
         for ours, theirs in zip(made.parameters(), model.parameters(), strict=True):

@@ -21,6 +21,7 @@ from subquad.models import CausalModel
 from subquad.models.block import Block
 from subquad.models.embeddings import sinusoid_rates
 from subquad.models.gelu import tanh_gelu
+from subquad.models.levels import settle
 
 Weights = Literal["fp32", "bf16", "int8"]
 _WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}
@@ -98,6 +99,7 @@ def rounded_model(model: CausalModel, weights: Weights) -> CausalModel:
     if weights == "fp32":
         return model
     made = copy.deepcopy(model)
+    settle(made)
     with torch.no_grad():
         for module in made.modules():
             if isinstance(module, nn.Linear | nn.Embedding):

@@ -81,9 +81,7 @@ def run_lagged_weight(x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
     """The gradient ``[w, d]`` of ``run_lagged``'s weight."""
     dweight = x.new_empty(len(offsets), x.shape[2], dtype=wide(x.dtype))
     pointers = offsets.data_ptr(), dweight.data_ptr()
-    CORE.lagged_weight(
-        _lagged_sizes(x, offsets, dout.shape[1]), *pointers, _view(x), _view(dout)
-    )
+    CORE.lagged_weight(_lagged_sizes(x, offsets, dout.shape[1]), *pointers, _view(x), _view(dout))
     return dweight
 
 

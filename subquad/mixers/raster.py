@@ -1,13 +1,13 @@
 """Masked convolution: the neighbours in a picture, of which the later ones are not known yet.
 
 Van den Oord, Kalchbrenner, Kavukcuoglu, "Pixel Recurrent Neural Networks", ICML 2016 (arXiv
-1601.06759), masked convolutions, here depthwise. A picture is read in raster order, in rows of ``row``
-values; the token at i is the last one known when the value after it is to be told. For channel c:
+1601.06759), masked convolutions, here depthwise. A picture is read in raster order, in rows of
+``row`` values; the token at i is the last one known when the next is to be told. For channel c:
 
     y_i,c = Σ_{j<w} W_j,c x_{i-j},c  +  Σ_{r=1..a} Σ_{s=-n..n} W_r,s,c x_{i+1-r·row+s},c
 
-the last w tokens, and from each of the a rows above those up to n to the left and to the right of the
-place that comes next. Beyond a picture's edge lies the row before or after, as a long line folds.
+the last w tokens, and from each of the a rows above those up to n to the left and to the right of
+the place that comes next. Beyond a picture's edge lies the row before or after, as a line folds.
 Cost: O(t·d·(w + a(2n+1))); the state is the last a·row + n - 1 inputs.
 """
 

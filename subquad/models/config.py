@@ -62,6 +62,8 @@ class ModelConfig:
     mixture: int = 0
     """Pixels: logistics whose mixture gives a pixel's value (the papers': 10); 0 = a probability
     for each level."""
+    waves: int = 0
+    """Pixels: cosines over the levels that the levels' vectors share; 0 = none."""
 
     def layer_mixers(self) -> tuple[str, ...]:
         """One mixer name per layer, bottom first.
@@ -113,6 +115,8 @@ class ModelConfig:
         for name in ("layers", "d", "heads", "ff"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.waves < 0:
+            raise ValueError(f"waves={self.waves} must be a count of cosines, or 0")
         if self.mixture < 0:
             raise ValueError(f"mixture={self.mixture} must be a count of logistics, or 0")
         if self.mixture and self.tied:
@@ -171,7 +175,7 @@ def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
 
 
 _BIDIRECTIONAL_ONLY = ("pooling", "token_dropout", "types", "pad")
-_CAUSAL_ONLY = ("tied", "mixture")
+_CAUSAL_ONLY = ("tied", "mixture", "waves")
 _CHOICES = {
     "norm": ("pre", "post"),
     "positions": ("learned", "sinusoidal", "none", None),

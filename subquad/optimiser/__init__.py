@@ -22,7 +22,8 @@ def learning_rate(training: TrainConfig, spent: float) -> float:
 def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.Optimizer:
     """The one that is named; weight decay on matrices only (not on embeddings, biases and norms).
     Muon has the matrices of the blocks, and AdamW the rest."""
-    embeddings = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
+    tables = (m for m in model.modules() if isinstance(m, nn.Embedding))
+    embeddings = {id(p) for table in tables for p in table.parameters()}
     hidden, decayed, rest = [], [], []
     for name, p in model.named_parameters():
         if p.dim() < 2 or id(p) in embeddings:

@@ -50,8 +50,9 @@ def check(config: Config) -> None:
         config.model.check(causal=task.causal, length=config.data.length)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if config.model.mixture and task is not Pixels:
-        raise UsageError(f"--mixture is for pixels; the task {config.task} predicts tokens")
+    for name in ("mixture", "waves"):
+        if getattr(config.model, name) and task is not Pixels:
+            raise UsageError(f"--{name} is for pixels; the task {config.task} predicts tokens")
     usual = TrainConfig()
     for only, names in _ONLY.items():
         for name in names:

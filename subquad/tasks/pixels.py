@@ -15,7 +15,7 @@ from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
-from subquad.models import CausalModel, ModelConfig
+from subquad.models import CausalModel, ModelConfig, levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
@@ -117,6 +117,8 @@ class Pixels(CausalTask):
         if mixture:
             assert made.head is not None
             logistics.spread(made.head)
+        if self.config.model.waves:
+            levels.share(made, self.images.levels, self.config.model.waves)
         return made
 
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:

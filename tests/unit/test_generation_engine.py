@@ -91,6 +91,21 @@ def test_convolutions_at_the_bottom(width, local, weights):
             torch.testing.assert_close(tensor, torchs.tensors()[name], rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("weights", ["fp32", "int8"])
+def test_neighbours_in_a_picture(weights):
+    """Taps far apart: what lies between them weighs nothing."""
+    made = model(
+        mixers=("raster", "raster", "linear"),
+        mixer_options={"raster": {"row": 7, "above": 2, "side": 1, "width": 2}},
+        layers=3,
+        positions="none",
+    )
+    for rows in (1, 3):
+        engine = EngineDecoder(made, rows=rows, weights=weights)
+        tokens = torch.randint(0, 32, (rows, 40))
+        assert differs(engine, TorchDecoder(engine.model), tokens) < 2e-5
+
+
 def test_convolutions_elsewhere_are_left_to_torch():
     made = model(mixers=("linear", "convolution"))
     assert "convolutions at the bottom, not CausalConvolution" in engine_refuses(made)

@@ -52,7 +52,7 @@ def test_equals_torchs_convolution(shape, dtype) -> None:
 
 
 def test_any_strides() -> None:
-    x, taps, lags, past, dout = subject(SHAPES[0], torch.float32)
+    x, taps, lags, past, _ = subject(SHAPES[0], torch.float32)
     want = lagged_sum(x, taps, lags, past)
     folded = x.mT.contiguous().mT
     assert folded.stride() != x.stride()
