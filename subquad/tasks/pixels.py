@@ -44,7 +44,11 @@ class Pixels(CausalTask):
     name: ClassVar[str] = "pixels"
 
     def __init__(self, config: Config, images: Format) -> None:
-        self.config = replace(config, data=replace(config.data, length=images.length))
+        self.config = replace(
+            config,
+            data=replace(config.data, length=images.length),
+            model=_with_row(config.model, images),
+        )
         self.images = images
         #: Stands before the first pixel.
         self.start = images.levels
@@ -129,6 +133,15 @@ class Pixels(CausalTask):
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
         return {"bits_per_dim": bits / count}
+
+
+def _with_row(model: ModelConfig, images: Format) -> ModelConfig:
+    """The mixer raster is told how long a row of these pictures is, unless it was."""
+    if "raster" not in model.mixers:
+        return model
+    row = {"row": math.prod(images.shape[1:])}
+    said = model.mixer_options.get("raster", {})
+    return replace(model, mixer_options=model.mixer_options | {"raster": row | said})
 
 
 def _split(found: Images, share: float) -> tuple[Rows, Rows]:

@@ -197,6 +197,22 @@ def test_pixels_learn_from_arrays_of_any_shape(tmp_path, shape):
         again.examples(str(tmp_path / "b.npy"), tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    ("options", "row"), [({}, 12), ({"raster": {"above": 1}}, 12), ({"raster": {"row": 6}}, 6)]
+)
+def test_raster_knows_a_pictures_row(tmp_path, options, row):
+    """4 pixels of three channels, unless one says otherwise; and after loading it is the same."""
+    np.save(tmp_path / "a.npy", np.zeros((12, 5, 4, 3), np.uint8))
+    c = config("pixels", tmp_path / "a.npy", validation=0.25)
+    c = replace(c, model=replace(c.model, mixers=("raster",), mixer_options=options))
+    task, *_ = task_class("pixels").fit(c, tmp_path / "store")
+    assert task.config.model.mixer_options["raster"] == options.get("raster", {}) | {"row": row}
+    above = options.get("raster", {}).get("above", 4)
+    assert task.model().blocks[0].mixer.past == above * row - 1 + 3
+    task.save(tmp_path)
+    assert task_class("pixels").load(tmp_path, task.config).config == task.config
+
+
 def test_pixels_of_the_digits_are_evaluated_on_unseen_ones(tmp_path):
     task, training, held_out = task_class("pixels").fit(config("pixels", "digits"), tmp_path)
     assert np.array_equal(task.examples("digits", tmp_path).tokens.values, held_out.tokens.values)

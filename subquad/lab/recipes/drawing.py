@@ -37,8 +37,8 @@ class Paper:
     stateful: tuple[float, float]
     batch: int
     budget: str
-    row: int
-    """Values in a row of an image."""
+    near: dict[str, int]
+    """What the preset's mixer raster sees of the rows above and of its own."""
     minutes: float
     """Of training in the preset, so that all of it ends within half an hour on two cores."""
 
@@ -72,7 +72,7 @@ MNIST = Paper(
     (0.621, 7.56),
     10,
     "250 epochs, batch 10",
-    28,
+    {"above": 4, "side": 3, "width": 4},
     25.0,
 )
 CIFAR10 = Paper(
@@ -84,7 +84,7 @@ CIFAR10 = Paper(
     (3.47, 0.32),
     4,
     "7 days of a P40, batch 4",
-    96,
+    {"above": 3, "side": 6, "width": 9},
     10.0,
 )
 
@@ -100,9 +100,9 @@ def cifar10(job: Job) -> Outcome:
 
 
 def preset(paper: Paper, path: str, full: bool) -> Config:
-    """The settings: the paper's, or those for half an hour on two cores, where two layers of
-    neighbours (as far as the pixel above) stand below the attention and a pixel's value is one of
-    256 levels."""
+    """The settings: the paper's, or those for half an hour on two cores, where three layers of
+    neighbours in the picture stand below the attention and a pixel's value is one of 256 levels,
+    whose vectors share cosines."""
     usual = task_class("pixels").defaults()
     config = replace(usual, data=replace(usual.data, path=path, validation=0.01))
     if full:
@@ -111,8 +111,9 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
         config,
         model=replace(
             config.model,
-            mixers=("convolution", "convolution", "linear"),
-            mixer_options={"convolution": {"width": paper.row + 2}},
+            mixers=("raster", "raster", "raster", "linear"),
+            mixer_options={"raster": paper.near},
+            waves=32,
             layers=4,
             d=96,
             ff=256,
@@ -258,8 +259,9 @@ def _distance(config: Config, paper: Paper, full: bool) -> list[str]:
         f"The paper's model has {paper.layers} layers of width 256, 8 heads, 1,024 inside; this "
         f"one {m.layers} of width {m.d}, {m.heads} heads, {m.ff} inside.",
         f"The paper's layers are all linear attention; here, from the bottom: "
-        f"{', '.join(m.layer_mixers())}. A convolution mixes a pixel with its neighbours alone.",
-        "The paper's pixel is a mixture of 10 logistics; here it is one of 256 levels.",
+        f"{', '.join(m.layer_mixers())}. Raster mixes a pixel with its neighbours in the picture.",
+        "The paper's pixel is a mixture of 10 logistics; here it is one of 256 levels, whose "
+        f"vectors share {m.waves} cosines.",
         f"The paper trains {paper.budget} with RAdam at 1e-4; this run {_budget(t)} with "
         f"AdamW at {t.lr:g}, batch {t.batch}, pre-norm.",
         "Speeds are at the paper's model in fp32, with fresh weights, from one round; for more "
