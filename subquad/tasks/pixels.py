@@ -15,6 +15,7 @@ from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
+from subquad.mixers import raster
 from subquad.models import CausalModel, ModelConfig, levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
@@ -136,12 +137,19 @@ class Pixels(CausalTask):
 
 
 def _with_row(model: ModelConfig, images: Format) -> ModelConfig:
-    """The mixer raster is told how long a row of these pictures is, unless it was."""
+    """The mixer raster is told how long a row of these pictures is, unless it was; in narrow ones
+    it looks less far to the sides."""
     if "raster" not in model.mixers:
         return model
-    row = {"row": math.prod(images.shape[1:])}
+    row = math.prod(images.shape[1:])
+    known = {"row": row, "side": min(raster.SIDE, row - 1)}
     said = model.mixer_options.get("raster", {})
-    return replace(model, mixer_options=model.mixer_options | {"raster": row | said})
+    made = replace(model, mixer_options=model.mixer_options | {"raster": known | said})
+    try:
+        made.check(causal=True, length=images.length)
+    except ValueError as error:
+        raise UsageError(f"raster: {error}") from None
+    return made
 
 
 def _split(found: Images, share: float) -> tuple[Rows, Rows]:

@@ -72,7 +72,7 @@ def test_drawing(tmp_path, monkeypatch):
         c = usual(paper, path, full)
         return replace(
             c,
-            model=replace(c.model, layers=3, d=16, heads=2, ff=16),
+            model=replace(c.model, layers=4, d=16, heads=2, ff=16),
             training=replace(c.training, minutes=None, steps=3, batch=8),
         )
 

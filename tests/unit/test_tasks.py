@@ -206,11 +206,23 @@ def test_raster_knows_a_pictures_row(tmp_path, options, row):
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
     c = replace(c, model=replace(c.model, mixers=("raster",), mixer_options=options))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
-    assert task.config.model.mixer_options["raster"] == options.get("raster", {}) | {"row": row}
+    wanted = {"side": 3} | options.get("raster", {}) | {"row": row}
+    assert task.config.model.mixer_options["raster"] == wanted
     above = options.get("raster", {}).get("above", 4)
     assert task.model().blocks[0].mixer.past == above * row - 1 + 3
     task.save(tmp_path)
     assert task_class("pixels").load(tmp_path, task.config).config == task.config
+
+
+def test_raster_in_narrow_pictures(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((12, 5, 2), np.uint8))
+    c = config("pixels", tmp_path / "a.npy", validation=0.25)
+    c = replace(c, model=replace(c.model, mixers=("raster",)))
+    task, *_ = task_class("pixels").fit(c, tmp_path / "store")
+    assert task.model().blocks[0].mixer.lags() == (0, 1, 2, 3, 4, 5, 6, 7, 8)
+    c = replace(c, model=replace(c.model, mixer_options={"raster": {"side": 2}}))
+    with pytest.raises(UsageError, match="side=2 must be less than a row, row=2"):
+        task_class("pixels").fit(c, tmp_path / "store")
 
 
 def test_pixels_of_the_digits_are_evaluated_on_unseen_ones(tmp_path):
