@@ -121,7 +121,7 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
             norm="pre",
         ),
         training=replace(
-            config.training, epochs=None, minutes=paper.minutes, batch=4, lr=4e-3, evaluations=4
+            config.training, epochs=None, minutes=paper.minutes, batch=2, lr=4e-3, evaluations=2
         ),
     )
 
