@@ -55,8 +55,9 @@ def causal_linear_attention(
     """
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
     from subquad.kernels import ops  # after the check: it needs the core
+    from subquad.kernels.calls import wide
 
-    kept = ops.wide(v.dtype)
+    kept = wide(v.dtype)
     s0 = z0 = None
     if state is not None:
         s0, z0 = state.s.to(kept), state.z.to(kept)
@@ -122,7 +123,8 @@ def _checked(
             f"the native core is not in use: {REASON}; the pure-torch forms are in "
             "subquad.mixers.linear"
         )
-    from subquad.kernels.ops import DTYPES, MAPS
+    from subquad.kernels.calls import DTYPES
+    from subquad.kernels.ops import MAPS
 
     if (
         mask is None

@@ -12,30 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from subquad.kernels.calls import DTYPES, in_large_pages, view, wide
 from subquad.kernels.loading import CORE
 
-DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
 MAPS = {"identity": 0, "elu+1": 1, "relu": 2}
-
-
-def wide(dtype: torch.dtype) -> torch.dtype:
-    """What sums over this dtype are kept in."""
-    return torch.promote_types(dtype, torch.float32)
 
 
 def _sizes(q: Tensor, v: Tensor, feature_map: str) -> tuple[int, ...]:
     b, h, t, k = q.shape
     code = DTYPES[v.dtype], MAPS[feature_map]
     return b, h, t, k, v.shape[-1], *code, torch.get_num_threads()
-
-
-def _view(x: Tensor | None) -> tuple[int, ...] | None:
-    """What the core needs to know of a tensor. An empty one is as good as none."""
-    return None if x is None else (x.data_ptr(), *x.stride())
-
-
-#: From this many bytes on, fresh memory is asked for in large pages.
-LARGE = 8 << 20
 
 
 def _like_heads(x: Tensor) -> Tensor:
@@ -47,47 +33,7 @@ def _like_heads(x: Tensor) -> Tensor:
 
 def _made_like(x: Tensor) -> Tensor:
     """``_like_heads``, about to be written by the core."""
-    return _in_large_pages(_like_heads(x))
-
-
-def _in_large_pages(made: Tensor) -> Tensor:
-    if made.nbytes >= LARGE:
-        CORE.use_large_pages(made.data_ptr(), made.nbytes)
-    return made
-
-
-def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
-    """GELU's tanh form of a contiguous tensor, or with ``dout`` (likewise) the gradient of x."""
-    out = _in_large_pages(torch.empty_like(x))
-    above = 0 if dout is None else dout.data_ptr()
-    pointers = above, x.data_ptr(), out.data_ptr()
-    CORE.gelu(*pointers, x.numel(), DTYPES[x.dtype], torch.get_num_threads())
-    return out
-
-
-def run_lagged(x: Tensor, weight: Tensor, offsets: Tensor, made: int) -> Tensor:
-    """y_i,c = Σ_j W_j,c x_{i + o_j},c for the first ``made`` i; what is outside ``x`` is zero.
-
-    ``x`` ``[b, t, d]``, ``weight`` ``[w, d]`` contiguous in ``wide(x.dtype)``, ``offsets`` int64
-    ``[w]`` contiguous.
-    """
-    out = x.new_empty(x.shape[0], made, x.shape[2])
-    pointers = offsets.data_ptr(), weight.data_ptr()
-    CORE.lagged(_lagged_sizes(x, offsets, made), *pointers, _view(x), _view(out))
-    return out
-
-
-def run_lagged_weight(x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
-    """The gradient ``[w, d]`` of ``run_lagged``'s weight."""
-    dweight = x.new_empty(len(offsets), x.shape[2], dtype=wide(x.dtype))
-    pointers = offsets.data_ptr(), dweight.data_ptr()
-    CORE.lagged_weight(_lagged_sizes(x, offsets, dout.shape[1]), *pointers, _view(x), _view(dout))
-    return dweight
-
-
-def _lagged_sizes(x: Tensor, offsets: Tensor, made: int) -> tuple[int, ...]:
-    b, t, d = x.shape
-    return b, t, made, d, len(offsets), DTYPES[x.dtype], torch.get_num_threads()
+    return in_large_pages(_like_heads(x))
 
 
 def run_causal(
@@ -105,8 +51,8 @@ def run_causal(
     kept = wide(v.dtype)
     out = _made_like(v)
     s, z = q.new_empty(b, h, w, v.shape[-1], dtype=kept), q.new_empty(b, h, w, dtype=kept)
-    given = _view(q), _view(k), _view(v), _view(mask), _view(s0), _view(z0), _view(decay)
-    CORE.causal_forward(_sizes(q, v, feature_map), given, (_view(out), _view(s), _view(z)))
+    given = view(q), view(k), view(v), view(mask), view(s0), view(z0), view(decay)
+    CORE.causal_forward(_sizes(q, v, feature_map), given, (view(out), view(s), view(z)))
     return out, s, z
 
 
@@ -152,12 +98,12 @@ def causal_linear_backward(
     dq, dk, dv, ds0, dz0, ddecay = made
     CORE.causal_backward(
         _sizes(q, v, feature_map),
-        (_view(dout), _view(ds), _view(dz)),
-        (_view(q), _view(k), _view(v), _view(mask), _view(s0), _view(z0), _view(decay)),
+        (view(dout), view(ds), view(dz)),
+        (view(q), view(k), view(v), view(mask), view(s0), view(z0), view(decay)),
         (
-            *(_view(dq), _view(dk), _view(dv)),
-            *((None, None) if s0 is None else (_view(ds0), _view(dz0))),
-            _view(ddecay) if need_decay else None,
+            *(view(dq), view(dk), view(dv)),
+            *((None, None) if s0 is None else (view(ds0), view(dz0))),
+            view(ddecay) if need_decay else None,
         ),
     )
     return made
@@ -211,8 +157,8 @@ causal_linear.register_autograd(_causal_gradients, setup_context=_keep)
 def run_all(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str) -> Tensor:
     """The bidirectional forward without any dispatch."""
     out = _made_like(v)
-    given = _view(q), _view(k), _view(v), _view(mask)
-    CORE.bidirectional_forward(_sizes(q, v, feature_map), given, (_view(out),))
+    given = view(q), view(k), view(v), view(mask)
+    CORE.bidirectional_forward(_sizes(q, v, feature_map), given, (view(out),))
     return out
 
 
@@ -231,9 +177,9 @@ def all_linear_backward(
     dout: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     made = _made_like(q), _made_like(k), _made_like(v)
-    given = _view(q), _view(k), _view(v), _view(mask)
-    views = tuple(_view(x) for x in made)
-    CORE.bidirectional_backward(_sizes(q, v, feature_map), (_view(dout),), given, views)
+    given = view(q), view(k), view(v), view(mask)
+    views = tuple(view(x) for x in made)
+    CORE.bidirectional_backward(_sizes(q, v, feature_map), (view(dout),), given, views)
     return made
 
 

@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
-from subquad.mixers.convolution_native import core_serves_convolution, lagged_sum
+from subquad.mixers.convolution_native import lagged_sum
+from subquad.mixers.native import core_serves_plainly
 from subquad.shapes import Mask, Positions, Sequence
 
 #: Taps, where nothing is said.
@@ -51,7 +52,7 @@ def convolve(
     ``lags``: so many fewer than ``x`` has."""
     if x.shape[1] <= past:
         return x[:, :0]
-    if core_serves_convolution(x):
+    if core_serves_plainly(x):
         return lagged_sum(x, taps, lags, past)
     oldest_first = dense(taps, lags, past).flip(2).to(x.dtype)
     return nn.functional.conv1d(x.mT, oldest_first, groups=x.shape[2]).mT

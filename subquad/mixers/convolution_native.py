@@ -5,11 +5,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
-
-from subquad.mixers.linear_native import core_serves
-
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def lagged_sum(x: Tensor, taps: Tensor, lags: Tensor, past: int) -> Tensor:
@@ -20,23 +15,12 @@ def lagged_sum(x: Tensor, taps: Tensor, lags: Tensor, past: int) -> Tensor:
     return made
 
 
-def core_serves_convolution(x: Tensor) -> bool:
-    """An ordinary tensor on the CPU that nobody traces or differentiates forward."""
-    from subquad.kernels.loading import traced
-
-    return (
-        (not traced() and core_serves(x) and type(x) is Tensor and x.dtype in DTYPES)
-        and forward_ad._current_level < 0
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-    )
-
-
 class _Sum(torch.autograd.Function):
     """y_i,c = Σ_j W_c,j x_{i + o_j},c, zero where there is no x; differentiable to any order."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, taps: Tensor, offsets: Tensor, made: int) -> Tensor:
-        from subquad.kernels.ops import run_lagged, wide
+        from subquad.kernels.calls import run_lagged, wide
 
         ctx.save_for_backward(x, taps, offsets)
         return run_lagged(x, taps.T.to(wide(x.dtype)).contiguous(), offsets, made)
@@ -55,7 +39,7 @@ class _TapGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
-        from subquad.kernels.ops import run_lagged_weight
+        from subquad.kernels.calls import run_lagged_weight
 
         ctx.save_for_backward(x, dout, offsets)
         return run_lagged_weight(x, dout, offsets).T

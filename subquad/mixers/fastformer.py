@@ -29,7 +29,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import Mixer, at_own_precision, zero_padding
+from subquad.mixers.fastformer_native import additive_pool
 from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
+from subquad.mixers.native import core_serves_plainly
 from subquad.shapes import Mask, Sequence
 
 
@@ -80,6 +82,24 @@ def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, 
     return rearrange(blocks.diagonal(dim1=1, dim2=2), "b k h -> b 1 (h k)")
 
 
+def attend(
+    x: Sequence, w: Float[Tensor, "rows h d"], mask: Mask | None = None
+) -> Float[Tensor, "b 1 d"]:
+    """Σ_i softmax_i(w x_i) x_i, each head's weight for its own features, in fp32 or wider; ``w``
+    for every row, or one for all. By the native core in one pass, where that serves."""
+    w = w.expand(len(x), -1, -1)
+    if core_serves_plainly(x):
+        return additive_pool(x, w, mask, attend_by_torch)
+    return attend_by_torch(x, w, mask)
+
+
+def attend_by_torch(
+    x: Sequence, w: Float[Tensor, "b h d"], mask: Mask | None = None
+) -> Float[Tensor, "b 1 d"]:
+    x = zero_padding(x, mask)
+    return weighted_sum(softmax_over_time(x @ w.mT.to(x.dtype), mask), x)
+
+
 def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Sequence:
     """W u_i of Eq. (7) for products, reading each column twice and the values once, and writing
     nothing of their size but the result: the global vectors multiply the small matrices instead of
@@ -89,15 +109,13 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
     (W diag(k)) v_i, or W (k ∗ v_i) where rows are shorter than W.
     """
     assert chain.interaction == "product"
-    q, *keys = (zero_padding(x, mask) for x in chain.columns)
+    q, *keys = chain.columns
     w_q, *w_keys = chain.scores
-    alpha = softmax_over_time(nn.functional.linear(q, w_q) / chain.scale, mask)  # Eq. (3)
-    global_vector = weighted_sum(alpha, q)  # Eq. (4)
+    global_vector = attend(q, w_q.unsqueeze(0) / chain.scale, mask)  # Eq. (3), Eq. (4)
     for k, w_k in zip(keys, w_keys, strict=True):
-        scores = k @ (w_k * global_vector).mT.to(k.dtype) / chain.scale
-        beta = softmax_over_time(scores, mask)  # Eq. (5)
-        global_vector = global_vector * weighted_sum(beta, k)  # Eq. (6)
-    v = q if chain.v is chain.columns[0] else zero_padding(chain.v, mask)
+        beta_of_k = attend(k, w_k * global_vector / chain.scale, mask)
+        global_vector = global_vector * beta_of_k  # Eq. (5), Eq. (6)
+    v = zero_padding(chain.v, mask)
     # A row may be smaller than the matrix; a graph, of any length, must not ask.
     if not torch.compiler.is_compiling() and v.shape[1] < len(w):
         return nn.functional.linear(v * global_vector.to(v.dtype), w)  # Eq. (7)

@@ -29,8 +29,9 @@ from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
 from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map
-from subquad.mixers.linear_native import core_serves, native, native_bidirectional
+from subquad.mixers.linear_native import native, native_bidirectional
 from subquad.mixers.linear_parts import LinearState, decay_products, decays, divide, features
+from subquad.mixers.native import core_serves
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
 

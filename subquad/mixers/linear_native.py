@@ -51,10 +51,3 @@ def _for_core(q: Heads, k: Heads, phi: FeatureMap) -> tuple[Heads, Heads, str]:
         return q, k, CORE_MAPS[phi]
     wide = torch.promote_types(q.dtype, torch.float32)
     return phi(q.to(wide)), phi(k.to(wide)), "identity"
-
-
-def core_serves(x: Tensor) -> bool:
-    """Whether the C++ core is in use and takes this tensor: it is on the CPU."""
-    from subquad.kernels.loading import CORE
-
-    return x.device.type == "cpu" and CORE is not None

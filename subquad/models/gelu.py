@@ -5,13 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
-from subquad.mixers.linear_native import core_serves
+from subquad.mixers.native import core_serves_plainly
 
 #: Below this many elements a call costs more than it saves.
 LEAST = 16384
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def tanh_gelu(x: Tensor) -> Tensor:
@@ -23,19 +21,11 @@ def tanh_gelu(x: Tensor) -> Tensor:
 
 
 def _core_serves(x: Tensor) -> bool:
-    """A large ordinary tensor on the CPU that nobody traces: compilers fuse torch's own form."""
-    from subquad.kernels.loading import traced
-
-    return (
-        (not traced() and core_serves(x) and x.numel() >= LEAST)
-        and (x.is_contiguous() and type(x) is Tensor and x.dtype in DTYPES)
-        and forward_ad._current_level < 0
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
-    )
+    return core_serves_plainly(x) and x.numel() >= LEAST and x.is_contiguous()
 
 
 def _run(x: Tensor, dout: Tensor | None = None) -> Tensor:
-    from subquad.kernels.ops import run_gelu
+    from subquad.kernels.calls import run_gelu
 
     return run_gelu(x, dout)
 

@@ -112,6 +112,39 @@ void lagged(const Table& table, Dtype dtype, int64_t t, int64_t d) {
     ++failures, std::printf("%g, %g, %g differ\n", y, w, u);
 }
 
+// Additive pooling and its backward on exactly sized buffers: where every score is the same, y is the
+// mean of the real tokens, and dx of each is dy over their number.
+void pooling(const Table& table, Dtype dtype, int64_t t, int64_t d, int64_t h, bool masked) {
+  const int64_t b = 2;
+  const int width = dtype == Dtype::f64 ? 8 : dtype == Dtype::f32 ? 4 : 2;
+  const int kept = dtype == Dtype::f64 ? 8 : 4;
+  Tensor x({b, t, d}, width, 1), mask({b, t}, 1, 4), weight({b, h, d}, kept, 2);
+  Tensor none({b, h, d}, kept, 0), dy({b, d}, kept, 3);
+  Tensor y({b, d}, kept, 0), log_sum({b, h}, kept, 0), dx({b, t, d}, width, 0);
+  Tensor dweight({b, h, d}, kept, 0);
+  Pool p{};
+  p.b = b, p.t = t, p.d = d, p.h = h, p.dtype = dtype, p.threads = 3;
+  p.x = x.view, p.weight = weight.view, p.y = y.view, p.log_sum = log_sum.view;
+  p.dy = dy.view, p.dx = dx.view, p.dweight = dweight.view;
+  if (masked) p.mask = mask.view;
+  table.pool(p, parallel);
+  table.pool_backward(p, parallel);
+  p.weight = none.view;
+  table.pool(p, parallel);
+  table.pool_backward(p, parallel);
+  if (dtype != Dtype::f64 || masked || !t) return;
+  const auto number = [](const Tensor& a, int64_t i) {
+    return reinterpret_cast<const double*>(a.bytes.data())[i];
+  };
+  for (int64_t c = 0; c < d; ++c) {
+    double mean = 0;
+    for (int64_t i = 0; i < t; ++i) mean += number(x, i * d + c) / t;
+    if (!(std::fabs(mean - number(y, c)) < 1e-9)) ++failures, std::printf("%g is no mean\n", mean);
+    if (!(std::fabs(number(dx, (t - 1) * d + c) - number(dy, c) / t) < 1e-9))
+      ++failures, std::printf("dx is not dy / %d\n", int(t));
+  }
+}
+
 // The step engine on an exactly sized block: odd sizes, every kind, several threads and streams.
 void engine(Spec spec, int threads) {
   std::vector<float> block((Plan(spec).bytes() + 3) / 4);  // aligned enough, and sized exactly
@@ -163,6 +196,12 @@ int main() {
         lagged(*table, Dtype(dtype), t, 1);
         lagged(*table, Dtype(dtype), t, 35);
       }
+    for (int dtype = 0; dtype < 4; ++dtype)
+      for (int64_t t : {0, 1, 5, 70, 600})
+        for (int masked = 0; masked < 2; ++masked) {
+          pooling(*table, Dtype(dtype), t, 6, 2, masked);
+          pooling(*table, Dtype(dtype), t, 51, 17, masked);
+        }
     one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
     one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
     one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);

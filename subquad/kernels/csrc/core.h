@@ -50,6 +50,17 @@ struct Lagged {
   char* dweight;
 };
 
+// Pooling by additive attention (additive.h): x [b,t,d], mask [b,t], weight [b,h,d] and y [b,d] and
+// log_sum [b,h] in the width of the sums, without gaps in the last dimension. The backward is given
+// y and log_sum as the forward left them, and dy.
+struct Pool {
+  int64_t b, t, d, h;
+  Dtype dtype;
+  int threads;
+  View x, mask, weight, y, log_sum;
+  View dy, dx, dweight;
+};
+
 using Body = void (*)(void* context, int64_t item);
 using Parallel = void (*)(int threads, int64_t items, Body body, void* context);
 
@@ -68,6 +79,8 @@ struct Table {
   void (*gelu)(const Pointwise&, Parallel);
   void (*lagged)(const Lagged&, Parallel);
   void (*lagged_weight)(const Lagged&, Parallel);
+  void (*pool)(const Pool&, Parallel);
+  void (*pool_backward)(const Pool&, Parallel);
   StepKernel step;
 };
 

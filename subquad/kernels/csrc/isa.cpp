@@ -1,5 +1,6 @@
 // Compiled once per instruction set (see CMakeLists.txt): the kernels' table.
 #include "activation.h"
+#include "additive.h"
 #include "bidirectional.h"
 #include "lagged.h"
 #include "step.h"
@@ -30,6 +31,8 @@ const Table table = {
     SUBQUAD_BY_DTYPE(Pointwise, gelu_rows),
     SUBQUAD_BY_DTYPE(Lagged, lagged),
     SUBQUAD_BY_DTYPE(Lagged, lagged_weight),
+    SUBQUAD_BY_DTYPE(Pool, pool),
+    SUBQUAD_BY_DTYPE(Pool, pool_backward),
     step,
 };
 

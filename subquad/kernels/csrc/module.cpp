@@ -73,6 +73,19 @@ void lagged(void (*kernel)(const Lagged&, Parallel), nb::tuple sizes, uintptr_t 
   kernel(p, parallel);
 }
 
+// sizes: b, t, d, h, dtype, threads. views: x, mask, weight, y, log_sum, and for the backward dy, dx,
+// dweight.
+void pool(void (*kernel)(const Pool&, Parallel), nb::tuple sizes, nb::tuple views) {
+  const auto n = [&](int i) { return nb::cast<int64_t>(sizes[i]); };
+  Pool p{};
+  p.b = n(0), p.t = n(1), p.d = n(2), p.h = n(3);
+  p.dtype = Dtype(n(4)), p.threads = int(n(5));
+  View* all[] = {&p.x, &p.mask, &p.weight, &p.y, &p.log_sum, &p.dy, &p.dx, &p.dweight};
+  for (size_t i = 0; i < views.size(); ++i) *all[i] = view(views[i]);
+  nb::gil_scoped_release release;
+  kernel(p, parallel);
+}
+
 }  // namespace
 
 void bind_engine(nb::module_& m);  // engine_module.cpp
@@ -106,6 +119,9 @@ NB_MODULE(_native, m) {
                             nb::tuple dout) {
     lagged(in_use->lagged_weight, sizes, offsets, 0, dweight, x, dout);
   });
+  m.def("pool", [](nb::tuple sizes, nb::tuple views) { pool(in_use->pool, sizes, views); });
+  m.def("pool_backward",
+        [](nb::tuple sizes, nb::tuple views) { pool(in_use->pool_backward, sizes, views); });
   m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
     forward(in_use->causal_forward, sizes, given, made);
   });
