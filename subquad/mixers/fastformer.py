@@ -97,13 +97,14 @@ def attend_by_torch(
     x: Sequence, w: Float[Tensor, "b h d"], mask: Mask | None = None
 ) -> Float[Tensor, "b 1 d"]:
     x = zero_padding(x, mask)
-    return weighted_sum(softmax_over_time(x @ w.mT.to(x.dtype), mask), x)
+    weights = softmax_over_time(x @ w.mT.to(x.dtype), mask)
+    return weighted_sum(weights, x)
 
 
 def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Sequence:
-    """W u_i of Eq. (7) for products, reading each column twice and the values once, and writing
-    nothing of their size but the result: the global vectors multiply the small matrices instead of
-    the sequences.
+    """W u_i of Eq. (7) for products, reading columns and values once (a column twice without the
+    native core) and writing nothing of their size but the result: the global vectors multiply the
+    small matrices instead of the sequences.
 
     p is never made: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
     (W diag(k)) v_i, or W (k ∗ v_i) where rows are shorter than W.
@@ -111,10 +112,11 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
     assert chain.interaction == "product"
     q, *keys = chain.columns
     w_q, *w_keys = chain.scores
-    global_vector = attend(q, w_q.unsqueeze(0) / chain.scale, mask)  # Eq. (3), Eq. (4)
+    w_q = w_q.unsqueeze(0) / chain.scale  # Eq. (3)
+    global_vector = attend(q, w_q, mask)  # Eq. (4)
     for k, w_k in zip(keys, w_keys, strict=True):
-        beta_of_k = attend(k, w_k * global_vector / chain.scale, mask)
-        global_vector = global_vector * beta_of_k  # Eq. (5), Eq. (6)
+        w_p = w_k * global_vector / chain.scale  # Eq. (5)
+        global_vector = global_vector * attend(k, w_p, mask)  # Eq. (6)
     v = zero_padding(chain.v, mask)
     # A row may be smaller than the matrix; a graph, of any length, must not ask.
     if not torch.compiler.is_compiling() and v.shape[1] < len(w):
