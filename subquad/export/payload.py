@@ -60,11 +60,11 @@ def halved(model: Model) -> Model:
     settle(made)
     largest = torch.finfo(torch.float16).max
     with torch.no_grad():
-        for ours, theirs in zip(made.parameters(), model.parameters(), strict=True):
-            value = theirs.half().float() if theirs.dim() == 2 else theirs
+        for p in made.parameters():
+            value = p.half().float() if p.dim() == 2 else p
             if not value.isfinite().all():
                 raise UsageError(f"a weight is beyond f16's {largest:.0f}: export with f32")
-            ours.copy_(value)
+            p.copy_(value)
     return made
 
 

@@ -7,6 +7,7 @@ import torch
 
 from subquad.errors import UsageError
 from subquad.export.graphs import Step, empty_states
+from subquad.export.payload import payload
 from subquad.generation import EngineDecoder
 from subquad.models import CausalModel, ModelConfig
 from subquad.models.levels import LevelEmbedding, LevelHead, cosines, settle, share
@@ -80,6 +81,15 @@ def test_a_graph_holds_ordinary_tables() -> None:
     assert not any(isinstance(m, LevelEmbedding | LevelHead) for m in step.modules())
     logits, *_ = step(x[:, 0], torch.zeros(2, dtype=torch.long), empty_states(step.model, 2))
     assert torch.allclose(logits, made(x[:, :1])[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["f16", "f32", "int8"])
+def test_a_page_holds_what_they_make(precision) -> None:
+    made, x = model(), tokens()
+    held = payload(made, precision)
+    table = made.embedding.tokens.weight
+    assert torch.allclose(held.model.embedding.tokens.weight, table, atol=5e-3)
+    assert torch.allclose(held.model(x), made(x), atol=0.05)
 
 
 def test_weights_decay_as_those_of_embeddings_and_heads_do() -> None:
