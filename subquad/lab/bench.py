@@ -20,6 +20,7 @@ from subquad.lab.timing import Times, interleave, peak_memory
 from subquad.mixers import fnet, linear, transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
+from subquad.models.precision import autocast, resolve
 from subquad.tasks import task_class
 
 
@@ -132,7 +133,7 @@ def _attention(config: BenchConfig) -> list[Row]:
 
 
 def _step(name: str, t: int) -> Callable[[], object]:
-    """A forward and backward of four blocks under bf16 autocast."""
+    """A forward and backward of four blocks, in the precision that a training would have here."""
     mixer, _, direction = name.partition(" ")
     shape = ModelConfig(mixers=(mixer,), layers=4, d=256, heads=8, ff=1024, dropout=0.0)
     causal = direction == "causal"
@@ -141,7 +142,7 @@ def _step(name: str, t: int) -> Callable[[], object]:
 
     def run() -> None:
         stack.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with autocast(resolve("auto", x.device), x.device):
             y = stack(x)
         y.float().square().mean().backward()
 

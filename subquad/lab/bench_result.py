@@ -8,6 +8,7 @@ from typing import Any
 
 from subquad.checkpoint import write_atomically, write_text
 from subquad.lab import machine
+from subquad.models.precision import device, resolve
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def environment(seed: int, command: str) -> dict[str, Any]:
     """What a reader needs to measure again, and to know what was measured."""
     from subquad.kernels import status
 
-    return machine.facts("fp32, training steps in bf16 autocast") | {
+    return machine.facts(f"fp32, training steps in {resolve('auto', device('cpu'))}") | {
         "command": command,
         "seed": seed,
         "pinned": os.environ.get("OMP_PROC_BIND", "false"),
