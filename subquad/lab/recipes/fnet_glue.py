@@ -175,7 +175,8 @@ def outcome(
     both = {which: Candidate(which, tuple(found)) for which, found in values.items()}
     figure = Figure("accuracy", True, rows, "test")
     tuned, scratch = both["pretrained"], both["scratch"]
-    gap = f"{100 * (tuned.mean - scratch.mean):+.1f} points"
+    gain = 100 * (tuned.mean - scratch.mean)
+    brings = f"{'costs' if gain < 0 else 'brings'} {abs(gain):.1f} points"
     if seeds < 2:
         verdict = "from one seed, which may be chance"
     elif differ(tuned, scratch, figure):
@@ -199,7 +200,7 @@ def outcome(
     accuracy = pre.get("masked_accuracy")
     learned = "" if accuracy is None else f", masked-token accuracy {100 * accuracy:.1f} %"
     return Outcome(
-        headline=f"{name}: pretraining brings {gap}, {verdict}.",
+        headline=f"{name}: pretraining {brings}, {verdict}.",
         lead=[
             f"Tuned: {100 * tuned.mean:.2f} ± {100 * tuned.std:.2f}; from scratch: "
             f"{100 * scratch.mean:.2f} ± {100 * scratch.std:.2f}; the paper's FNet-Base: "
@@ -217,7 +218,7 @@ def outcome(
         distance=[
             f"{base.model.layers} layers of width {base.model.d}{learned}; the paper: 12 of 768, "
             "pretrained on C4.",
-            f"{base.training.epochs} epochs of batches of {base.training.batch}, learning rate "
+            f"Epochs: {base.training.epochs:g}, of batches of {base.training.batch}, learning rate "
             f"{base.training.lr}, for both variants; the official code: 3, 64, 1e-5.",
             "A tenth of the training rows, held out, chose the weights; the dev file none.",
         ],
