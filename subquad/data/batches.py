@@ -101,10 +101,19 @@ def epoch_batches(
     return [batches[i] for i in random.permutation(len(batches))]
 
 
-def sorted_batches(lengths: npt.NDArray[np.int64], size: int) -> list[npt.NDArray[np.int64]]:
-    """Row numbers of batches for evaluation: by length, so that padding is least."""
+def sorted_batches(
+    lengths: npt.NDArray[np.int64], rows: int, tokens: int
+) -> list[npt.NDArray[np.int64]]:
+    """Row numbers of batches for evaluation: by length, so that padding is least; at most ``rows``
+    in each, and at most ``tokens`` with their padding, but always one row."""
     order = np.argsort(lengths, kind="stable")
-    return [order[i : i + size] for i in range(0, len(order), size)]
+    made, begin = [], 0
+    while begin < len(order):
+        longest = lengths[order[begin : begin + rows]]
+        fits = int(((np.arange(len(longest)) + 1) * longest <= tokens).sum())
+        made.append(order[begin : begin + max(fits, 1)])
+        begin += len(made[-1])
+    return made
 
 
 def batches(

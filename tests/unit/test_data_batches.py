@@ -107,7 +107,12 @@ def test_an_epoch_is_a_function_of_seed_and_epoch() -> None:
     assert flat(1, 2) == flat(1, 2)
     assert sorted(flat(1, 2)) == list(range(101))
     assert flat(1, 2) != flat(1, 3) != flat(2, 3)
-    assert sorted(int(i) for b in sorted_batches(lengths, 8) for i in b) == list(range(101))
+    made = sorted_batches(lengths, 8, 100)
+    assert sorted(int(i) for b in made for i in b) == list(range(101))
+    assert all(len(b) <= 8 for b in made)
+    assert all(len(b) * lengths[b].max() <= 100 or len(b) == 1 for b in made)
+    assert any(len(b) == 8 for b in made)
+    assert [len(b) for b in sorted_batches(np.array([7, 7, 7, 50]), 8, 14)] == [2, 1, 1]
 
 
 def test_collate_pads_on_the_right() -> None:
