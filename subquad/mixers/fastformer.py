@@ -87,7 +87,7 @@ def attend(
 ) -> Float[Tensor, "b 1 d"]:
     """Σ_i softmax_i(w x_i) x_i, each head's weight for its own features, in fp32 or wider; ``w``
     for every row, or one for all. By the native core in one pass, where that serves."""
-    w = w.expand(len(x), -1, -1)
+    w = w.expand(x.shape[0], -1, -1)
     if core_serves_plainly(x):
         return additive_pool(x, w, mask, attend_by_torch)
     return attend_by_torch(x, w, mask)
