@@ -81,6 +81,8 @@ def share(model: CausalModel, levels: int, waves: int) -> None:
     (one fewer than there are levels, if that is less); the predicted ones only where the head tells
     levels apart and is not tied."""
     waves = min(waves, levels - 1)
+    if not waves:  # one level is told from no other
+        return
     model.embedding.tokens = LevelEmbedding(model.embedding.tokens, levels, waves)
     if model.head is not None and model.outputs == levels:
         model.head = LevelHead(model.head, levels, waves)

@@ -45,11 +45,7 @@ class Pixels(CausalTask):
     name: ClassVar[str] = "pixels"
 
     def __init__(self, config: Config, images: Format) -> None:
-        self.config = replace(
-            config,
-            data=replace(config.data, length=images.length),
-            model=_with_row(config.model, images),
-        )
+        self.config = replace(config, data=replace(config.data, length=images.length))
         self.images = images
         #: Stands before the first pixel.
         self.start = images.levels
@@ -114,7 +110,7 @@ class Pixels(CausalTask):
     def model(self) -> nn.Module:
         mixture = self.config.model.mixture
         made = CausalModel(
-            self.config.model,
+            _with_row(self.config.model, self.images),
             inputs=self.images.levels + 1,
             outputs=logistics.PARTS * mixture or self.images.levels,
             length=self.images.length,

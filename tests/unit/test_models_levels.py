@@ -100,6 +100,12 @@ def test_weights_decay_as_those_of_embeddings_and_heads_do() -> None:
     assert decayed >= {id(made.head.own), id(made.head.shared)}
 
 
+def test_one_level_has_none_to_share_with() -> None:
+    made = model(levels=1)
+    assert type(made.embedding.tokens) is torch.nn.Embedding
+    assert made(tokens(1)).isfinite().all()
+
+
 def test_for_pixels_only() -> None:
     config = Config(
         task="language",

@@ -16,6 +16,7 @@ from subquad.tasks.causal import next_token_nats
 from subquad.tasks.classify import Classify
 from subquad.tasks.language import Language
 from subquad.tasks.metrics import classification, confusion
+from subquad.training import train
 
 SMALL = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "dropout": 0.0}
 
@@ -206,12 +207,12 @@ def test_raster_knows_a_pictures_row(tmp_path, options, row):
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
     c = replace(c, model=replace(c.model, mixers=("raster",), mixer_options=options))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
-    wanted = {"side": 3} | options.get("raster", {}) | {"row": row}
-    assert task.config.model.mixer_options["raster"] == wanted
+    assert task.config.model == c.model, "what was said is what a run is continued with"
     above = options.get("raster", {}).get("above", 4)
     assert task.model().blocks[0].mixer.past == above * row - 1 + 3
     task.save(tmp_path)
-    assert task_class("pixels").load(tmp_path, task.config).config == task.config
+    again = task_class("pixels").load(tmp_path, task.config)
+    assert again.model().blocks[0].mixer.lags() == task.model().blocks[0].mixer.lags()
 
 
 def test_raster_in_narrow_pictures(tmp_path):
@@ -221,8 +222,17 @@ def test_raster_in_narrow_pictures(tmp_path):
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     assert task.model().blocks[0].mixer.lags() == (0, 1, 2, 3, 4, 5, 6, 7, 8)
     c = replace(c, model=replace(c.model, mixer_options={"raster": {"side": 2}}))
+    task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     with pytest.raises(UsageError, match="side=2 must be less than a row, row=2"):
-        task_class("pixels").fit(c, tmp_path / "store")
+        task.model()
+
+
+def test_a_raster_run_goes_on_with_the_same_command(tmp_path):
+    c = config("pixels", "digits")
+    training = replace(c.training, steps=2, epochs=None)
+    c = replace(c, model=replace(c.model, mixers=("raster",), waves=4), training=training)
+    train(c, tmp_path / "run")
+    assert train(c, tmp_path / "run", resume=True).best()["step"] == 2
 
 
 def test_pixels_of_the_digits_are_evaluated_on_unseen_ones(tmp_path):

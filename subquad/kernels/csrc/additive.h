@@ -17,8 +17,8 @@ namespace subquad::SUBQUAD_ISA {
 constexpr int64_t kPiece = 256;  // tokens
 constexpr int kGroup = 4;        // tokens that share a load of W
 
-// Where a piece keeps what it found: the greatest score of each head, the sum of e^(s - greatest),
-// the sum of e^(s - greatest) x; or dW. In elements.
+// Elements in which a piece keeps what it found: the greatest score of each head, the sum of
+// e^(s - greatest), the sum of e^(s - greatest) x.
 inline int64_t pool_room(const Pool& p) { return 2 * padded(p.h) + padded(p.d); }
 
 // The real tokens of a piece, kGroup at a time: `rows` holds them, zeros behind the last.

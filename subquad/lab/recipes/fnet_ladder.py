@@ -22,6 +22,7 @@ from subquad.lab.runs import Result
 from subquad.lab.timing import interleave
 from subquad.lab.verdict import Candidate, Figure, differ
 from subquad.models import ModelConfig, Pretraining
+from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import optimiser
 from subquad.tasks import Config, TrainConfig
 from subquad.tasks.masked import MaskedText
@@ -126,19 +127,24 @@ def recipe(job: Job) -> Outcome:
 
 
 def _training_step(config: Config, vocabulary: int) -> Callable[[], None]:
-    """Forward, backward and update, of random full rows."""
-    t, batch = config.data.length, config.training.batch
-    model = Pretraining(config.model, vocabulary=vocabulary, length=t)
+    """Forward, backward and update, of random full rows, where and in the precision that the
+    encoders are trained."""
+    t, batch, on = config.data.length, config.training.batch, device()
+    precision = resolve(config.training.precision, on)
+    model = Pretraining(config.model, vocabulary=vocabulary, length=t).to(on)
     update = optimiser(model, config.training)
-    tokens = torch.randint(vocabulary, (batch, t))
+    tokens = torch.randint(vocabulary, (batch, t), device=on)
     guesses = round(config.training.mask_rate * t)
 
     def run() -> None:
-        x, pooled = model(tokens)
-        words = model.masked_logits(x[:, :guesses].flatten(0, 1))
-        (words.square().mean() + model.order_logits(pooled).square().mean()).backward()
+        with autocast(precision, on):
+            x, pooled = model(tokens)
+            words = model.masked_logits(x[:, :guesses].flatten(0, 1))
+            loss = words.square().mean() + model.order_logits(pooled).square().mean()
+        loss.backward()
         update.step()
         update.zero_grad()
+        loss.item()  # waits, where there is something to wait for
 
     return run
 
@@ -193,7 +199,7 @@ def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str
             "The order of two segments is guessed, as in the official code; each row is "
             "transformed at its own length.",
             "Held out are the last rows of the text. Steps/s are of training steps of all encoders "
-            "in turn, in fp32, on random rows.",
+            "in turn, on random rows.",
         ],
         settings=json.loads(base.to_json()),
     )
