@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 
 import subquad
+from subquad.cli.memory import keep_freed_memory
 from subquad.errors import Interrupted, SubquadError, UsageError
 
 #: Verb → its one line in ``subquad --help``.
@@ -65,6 +66,7 @@ def app(debug: bool) -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command and exit."""
     signal.signal(signal.SIGTERM, _terminated)
+    keep_freed_memory()
     sys.exit(run(argv))
 
 

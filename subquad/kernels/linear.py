@@ -6,13 +6,17 @@ nothing is copied. With fewer rows times heads than threads, time is split among
 inputs give the same bits for the same number of threads.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from subquad.kernels.loading import CORE, REASON, traced
 from subquad.shapes import Heads, Mask, Values
+
+Form = Callable[..., Any]
 
 
 @runtime_checkable
@@ -54,7 +58,7 @@ def causal_linear_attention(
         ValueError: a shape, dtype, device or feature map that does not fit, by name.
     """
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
-    from subquad.kernels import ops  # after the check: it needs the core
+    from subquad.kernels import ops, plain  # after the check: they need the core
     from subquad.kernels.calls import wide
 
     kept = wide(v.dtype)
@@ -66,7 +70,7 @@ def causal_linear_attention(
     if decay is not None:
         decay = _per_position(decay.to(kept), k)
     given = q, k, v, mask, s0, z0, decay
-    form = ops.run_causal if _plain(given) else ops.causal_linear
+    form = _form(given, ops.causal_linear, plain.Causal.apply, plain.run_causal)
     out, s, z = form(*given, feature_map)
     return out if out.dtype == dtype else out.to(dtype), Sums(s, z)
 
@@ -76,10 +80,11 @@ def linear_attention(
 ) -> Values:
     """Bidirectional: every token reads the sums over the whole row. Arguments as above."""
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
-    from subquad.kernels import ops
+    from subquad.kernels import ops, plain
 
     given = q, k, v, mask
-    out = (ops.run_all if _plain(given) else ops.all_linear)(*given, feature_map)
+    form = _form(given, ops.all_linear, plain.All.apply, plain.run_all)
+    out = form(*given, feature_map)
     return out if out.dtype == dtype else out.to(dtype)
 
 
@@ -93,18 +98,21 @@ def _per_position(decay: Tensor, k: Tensor) -> Tensor:
     return decay
 
 
-def _plain(given: tuple[Tensor | None, ...]) -> bool:
-    """Whether the core may be called without torch's dispatcher, which costs more than a short
-    row: ordinary tensors, no gradient wanted, nobody tracing or watching."""
-    if traced():
-        return False
-    grad, wrapped = torch.is_grad_enabled(), torch._C._functorch.is_functorch_wrapped_tensor
+def _form(
+    given: tuple[Tensor | None, ...], operator: Form, differentiable: Form, bare: Form
+) -> Form:
+    """How to call the core: torch's dispatcher costs more than a short row, so it is asked only
+    where somebody traces, watches, wraps or differentiates forward; autograd only for gradients."""
+    if traced() or forward_ad._current_level >= 0:
+        return operator
+    grad, wrapped = False, torch._C._functorch.is_functorch_wrapped_tensor
     for x in given:
         if x is None:
             continue
-        if type(x) is not Tensor or (grad and x.requires_grad) or wrapped(x):
-            return False
-    return True
+        if type(x) is not Tensor or wrapped(x):
+            return operator
+        grad = grad or x.requires_grad
+    return differentiable if grad and torch.is_grad_enabled() else bare
 
 
 def _expect(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
@@ -124,7 +132,7 @@ def _checked(
             "subquad.mixers.linear"
         )
     from subquad.kernels.calls import DTYPES
-    from subquad.kernels.ops import MAPS
+    from subquad.kernels.plain import MAPS
 
     if (
         mask is None

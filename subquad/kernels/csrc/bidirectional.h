@@ -1,10 +1,9 @@
 // Bidirectional linear attention, Eq. (5): one pass sums, one reads. The sums of parts of a row
-// are made side by side and joined in order, so that one long row also keeps all threads busy.
+// are made side by side and gathered in order, so that one long row also keeps all threads busy.
 #pragma once
 #include "causal_backward.h"
 
 namespace subquad::SUBQUAD_ISA {
-
 
 template <class E>
 void read_part(const Linear& p, int64_t row, int64_t from, int64_t to, Wide<E>* S,
@@ -25,31 +24,33 @@ void read_part(const Linear& p, int64_t row, int64_t from, int64_t to, Wide<E>* 
   }
 }
 
-// S and Z of every whole row, in at.s_of(row, 0).
+// A function that sums S and Z of one part.
 template <class E>
-void whole_sums(const Linear& p, Parallel run, const Cut& cut, States<Wide<E>>& at) {
-  each(run, p.threads, p.b * p.h * cut.parts, [&](int64_t item) {
+auto part_sums(const Linear& p, const Cut& cut, States<Wide<E>>& at) {
+  return [&p, &cut, &at](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     Wide<E> unused;
     forward_sums<E>(p, row, cut.from(part), cut.to(part), at.s_of(row, part), at.z_of(row, part),
                     unused);
-  });
-  for (int64_t row = 0; row < p.b * p.h; ++row)
-    for (int64_t part = 1; part < cut.parts; ++part) {
-      at.g_of(row, 0) = 1;
-      at.join(row, part, 0);
-    }
+  };
 }
 
+// A row that is not cut goes through all of its stages while it is in the cache.
 template <class E>
 void bidirectional_forward(const Linear& p, Parallel run) {
+  const int64_t rows = p.b * p.h;
   const Cut cut(p);
   States<Wide<E>> at(p, cut.parts);
-  whole_sums<E>(p, run, cut, at);
-  each(run, p.threads, p.b * p.h * cut.parts, [&](int64_t item) {
+  const auto sums = part_sums<E>(p, cut, at);
+  const auto reading = [&](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     read_part<E>(p, row, cut.from(part), cut.to(part), at.s_of(row, 0), at.z_of(row, 0));
-  });
+  };
+  if (cut.parts == 1)
+    return each(run, p.threads, rows, [&](int64_t row) { sums(row), reading(row); });
+  each(run, p.threads, rows * cut.parts, sums);
+  at.gather(rows);
+  each(run, p.threads, rows * cut.parts, reading);
 }
 
 // dQ of part [from, to), and the part's own R and P (see causal_backward.h; no order in time).
@@ -121,26 +122,28 @@ void key_value_part_all(const Linear& p, int64_t row, int64_t from, int64_t to, 
 
 template <class E>
 void bidirectional_backward(const Linear& p, Parallel run) {
-  using T = Wide<E>;
   const int64_t rows = p.b * p.h;
   const Cut cut(p);
-  States<T> at(p, cut.parts), after(p, cut.parts);
-  whole_sums<E>(p, run, cut, at);
-  each(run, p.threads, rows * cut.parts, [&](int64_t item) {
+  States<Wide<E>> at(p, cut.parts), after(p, cut.parts);
+  const auto queries = [&](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     query_part_all<E>(p, row, cut.from(part), cut.to(part), at.s_of(row, 0), at.z_of(row, 0),
                       after.s_of(row, part), after.z_of(row, part));
-  });
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t part = 1; part < cut.parts; ++part) {
-      after.g_of(row, 0) = 1;
-      after.join(row, part, 0);
-    }
-  each(run, p.threads, rows * cut.parts, [&](int64_t item) {
+  };
+  const auto keys_and_values = [&](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     key_value_part_all<E>(p, row, cut.from(part), cut.to(part), after.s_of(row, 0),
                           after.z_of(row, 0));
-  });
+  };
+  const auto sums = part_sums<E>(p, cut, at);
+  if (cut.parts == 1)
+    return each(run, p.threads, rows,
+                [&](int64_t row) { sums(row), queries(row), keys_and_values(row); });
+  each(run, p.threads, rows * cut.parts, sums);
+  at.gather(rows);
+  each(run, p.threads, rows * cut.parts, queries);
+  after.gather(rows);
+  each(run, p.threads, rows * cut.parts, keys_and_values);
 }
 
 }  // namespace subquad::SUBQUAD_ISA

@@ -202,20 +202,26 @@ void causal_backward(const Linear& p, Parallel run) {
   const int64_t rows = p.b * p.h;
   const Cut cut(p);
   Divisors<T> d(p);
-  States<T> at(p, cut.parts);
-  forward_states<E>(p, run, cut, at);
-  each(run, p.threads, rows * cut.parts, [&](int64_t item) {
+  States<T> at(p, cut.parts), after(p, cut.parts);
+  const auto queries = [&](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     query_part<E>(p, row, cut.from(part), cut.to(part), at.s_of(row, part), at.z_of(row, part),
                   d.inverse + row * p.t, d.e + row * p.t);
-  });
-  States<T> after(p, cut.parts);
-  backward_states<E>(p, run, cut, d, after);
-  each(run, p.threads, rows * cut.parts, [&](int64_t item) {
+  };
+  const auto keys_and_values = [&](int64_t item) {
     const int64_t row = item / cut.parts, part = item % cut.parts;
     key_value_part<E>(p, row, cut.from(part), cut.to(part), after.s_of(row, part),
                       after.z_of(row, part), d.inverse + row * p.t, d.e + row * p.t);
-  });
+  };
+  forward_states<E>(p, run, cut, at);
+  if (cut.parts == 1) {
+    backward_states<E>(p, run, cut, d, after);
+    each(run, p.threads, rows, [&](int64_t row) { queries(row), keys_and_values(row); });
+  } else {
+    each(run, p.threads, rows * cut.parts, queries);
+    backward_states<E>(p, run, cut, d, after);
+    each(run, p.threads, rows * cut.parts, keys_and_values);
+  }
   if (p.ddecay.p)
     each(run, p.threads, rows, [&](int64_t row) {
       decay_row<E>(p, row, d.inverse + row * p.t, d.e + row * p.t);

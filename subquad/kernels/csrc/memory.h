@@ -24,9 +24,11 @@ class Memory {
   void step(Block<T> k) {
     if (age_ + k.tokens > kFold) fold();
     age_ += k.tokens;
-    if (folded_ && (kRead || k.g)) {
+    if (folded_ && k.g) {  // it decays, too
       stream<T, kRead, false>(k, rows_, lds_, old_);
       k.fresh = false;
+    } else if (folded_) {
+      k.older = old_;
     }
     stream<T, kRead, kUpdate>(k, rows_, lds_, s);
   }

@@ -132,6 +132,14 @@ struct States {
     a = z_of(row, before), b = z_of(row, next);
     for (int64_t i = 0; i < z_size; ++i) b[i] += f * a[i];
   }
+  // The sum over the parts of each row, in its first part; no decay.
+  void gather(int64_t rows) {
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t part = 1; part < parts; ++part) {
+        g_of(row, 0) = 1;
+        join(row, part, 0);
+      }
+  }
 };
 
 }  // namespace subquad::SUBQUAD_ISA

@@ -42,7 +42,8 @@ struct Block {
   T* o;
   int64_t ab, xo, step;  // step: +1, or -1 for g read backwards
   Ahead* ahead = nullptr;
-  bool fresh = false;  // o holds nothing yet
+  bool fresh = false;        // o holds nothing yet
+  const T* older = nullptr;  // what else belongs to S, and only reading wants
 };
 
 // What a fresh o is read from: the widest tile's columns.
@@ -59,7 +60,13 @@ Block<T> reversed(Block<T> k) {
   return k;
 }
 
-template <class T, int N, int R, bool kRead, bool kUpdate, bool kDecay>
+// What a pass over a block does, as a type, so that every combination is compiled by itself.
+template <bool read, bool update, bool decay, bool older>
+struct Pass {
+  static constexpr bool kRead = read, kUpdate = update, kDecay = decay, kOlder = older;
+};
+
+template <class P, class T, int N, int R>
 inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t lds) {
   using V = Vec<T>;
   constexpr int W = VecOf<T>::width;
@@ -72,32 +79,37 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
   T* o = k.o + column;
   const bool fresh = k.fresh && row == 0;
   const T* before = fresh ? reinterpret_cast<const T*>(kZeros) : o;
-  const int64_t before_step = fresh ? 0 : k.xo;
-  for (int64_t i = 0; i < k.tokens; ++i) {
+  const T* older = P::kOlder ? k.older + row * lds + column : nullptr;
+  // Copies: a vector that is stored may alias the block, which would be read again for each token.
+  const int64_t ab = k.ab, xo = k.xo, step = k.step, before_step = fresh ? 0 : k.xo;
+  for (int64_t left = k.tokens; left > 0; --left) {
     V X[N], O[N];
-    if (kUpdate)
+    if (P::kUpdate)
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) X[n] = *reinterpret_cast<const V*>(x + n * W);
-    if (kRead)
+    if (P::kRead)
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) O[n] = *reinterpret_cast<const V*>(before + n * W);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) {
-        if (kDecay) S[r][n] *= *g;
-        if (kUpdate) S[r][n] += b[r] * X[n];
-        if (kRead) O[n] += a[r] * S[r][n];
+        if (P::kDecay) S[r][n] *= *g;
+        if (P::kUpdate) S[r][n] += b[r] * X[n];
+        if (P::kRead && P::kOlder)
+          O[n] += a[r] * (S[r][n] + *reinterpret_cast<const V*>(older + r * lds + n * W));
+        else if (P::kRead)
+          O[n] += a[r] * S[r][n];
       }
     }
-    if (kRead)
+    if (P::kRead)
 #pragma GCC unroll 4
       for (int n = 0; n < N; ++n) *reinterpret_cast<V*>(o + n * W) = O[n];
-    if (kRead) a += k.ab, o += k.xo, before += before_step;
-    if (kUpdate) b += k.ab, x += k.xo;
-    if (kDecay) g += k.step;
+    if (P::kRead) a += ab, o += xo, before += before_step;
+    if (P::kUpdate) b += ab, x += xo;
+    if (P::kDecay) g += step;
   }
-  if (kUpdate || kDecay)
+  if (P::kUpdate || P::kDecay)
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -105,41 +117,40 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
 }
 
 // A column strip N vectors wide, all rows. `rows` may run into the padding, where a = b = 0.
-template <class T, int N, bool kRead, bool kUpdate, bool kDecay>
+template <class P, class T, int N>
 inline void strip(const Block<T>& k, int64_t rows, int64_t column, T* s, int64_t lds) {
   constexpr int R = kManyRegisters && N <= 2 ? 8 : 4;
   // Tiles of this call, to spread the fetching over them.
   const int64_t tiles = (rows + R - 1) / R * ((lds + N * VecOf<T>::width - 1) / (N * VecOf<T>::width));
   for (int64_t row = 0; row < rows; row += R) {
     if (k.ahead) k.ahead->fetch((k.tokens + tiles - 1) / tiles);
-    tile<T, N, R, kRead, kUpdate, kDecay>(k, row, column, s + row * lds + column, lds);
+    tile<P, T, N, R>(k, row, column, s + row * lds + column, lds);
   }
 }
 
-template <class T, bool kRead, bool kUpdate, bool kDecay>
+template <class P, class T>
 void stream_all(const Block<T>& k, int64_t rows, int64_t lds, T* s) {
   constexpr int W = VecOf<T>::width, N = kManyRegisters ? 4 : 2;
   int64_t column = 0;
-  for (; column + N * W <= lds; column += N * W)
-    strip<T, N, kRead, kUpdate, kDecay>(k, rows, column, s, lds);
+  for (; column + N * W <= lds; column += N * W) strip<P, T, N>(k, rows, column, s, lds);
   if (kManyRegisters && column + 3 * W <= lds) {
-    strip<T, 3, kRead, kUpdate, kDecay>(k, rows, column, s, lds);
+    strip<P, T, 3>(k, rows, column, s, lds);
     column += 3 * W;
   }
   if (kManyRegisters && column + 2 * W <= lds) {
-    strip<T, 2, kRead, kUpdate, kDecay>(k, rows, column, s, lds);
+    strip<P, T, 2>(k, rows, column, s, lds);
     column += 2 * W;
   }
-  for (; column + W <= lds; column += W)
-    strip<T, 1, kRead, kUpdate, kDecay>(k, rows, column, s, lds);
+  for (; column + W <= lds; column += W) strip<P, T, 1>(k, rows, column, s, lds);
 }
 
+// `older` is for a sum without decay, read and updated at once (memory.h).
 template <class T, bool kRead, bool kUpdate>
 void stream(const Block<T>& k, int64_t rows, int64_t lds, T* s) {
-  if (k.g)
-    stream_all<T, kRead, kUpdate, true>(k, rows, lds, s);
-  else
-    stream_all<T, kRead, kUpdate, false>(k, rows, lds, s);
+  if (k.g) return stream_all<Pass<kRead, kUpdate, true, false>>(k, rows, lds, s);
+  if constexpr (kRead && kUpdate)
+    if (k.older) return stream_all<Pass<true, true, false, true>>(k, rows, lds, s);
+  stream_all<Pass<kRead, kUpdate, false, false>>(k, rows, lds, s);
 }
 
 }  // namespace subquad::SUBQUAD_ISA
