@@ -86,3 +86,13 @@ def run_pool_backward(
 def _pool_sizes(x: Tensor, h: int) -> tuple[int, ...]:
     b, t, d = x.shape
     return b, t, d, h, DTYPES[x.dtype], torch.get_num_threads()
+
+
+def run_unfold(half: Tensor, d: int, hartley: bool) -> Tensor:
+    """From ``[b, t, d//2 + 1]`` columns of a real row's two-dimensional DFT (contiguous, complex)
+    to its whole real part ``[b, t, d]``, less the imaginary part with ``hartley``."""
+    b, t, _ = half.shape
+    out = in_large_pages(torch.empty(b, t, d, dtype=half.real.dtype))
+    sizes = b, t, d, DTYPES[out.dtype], torch.get_num_threads()
+    CORE.unfold(sizes, hartley, half.data_ptr(), out.data_ptr())
+    return out

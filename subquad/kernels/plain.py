@@ -1,8 +1,8 @@
 """Linear attention by the core without torch's dispatcher, which costs more than a short row: for
 ordinary tensors that nobody traces. ``ops`` has the same as operators.
 
-Inputs are as ``subquad.kernels.linear`` leaves them: CPU tensors of one dtype, checked shapes, states
-and decay in ``wide(dtype)``.
+Inputs are as ``subquad.kernels.linear`` leaves them: CPU tensors of one dtype, checked shapes,
+states and decay in ``wide(dtype)``.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,8 @@ def _sizes(q: Tensor, v: Tensor, feature_map: str) -> tuple[int, ...]:
 
 
 def like_heads(x: Tensor) -> Tensor:
-    """Empty, shaped like ``x`` ``[b, h, t, w]``, without gaps, and laid out in the same order: heads
-    cut from ``[b, t, h, w]`` are joined again by a view."""
+    """Empty, shaped like ``x`` ``[b, h, t, w]``, without gaps, and laid out in the same order:
+    heads cut from ``[b, t, h, w]`` are joined again by a view."""
     b, h, t, w = x.shape
     if x.is_contiguous():
         return x.new_empty(b, h, t, w)

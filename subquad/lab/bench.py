@@ -162,13 +162,16 @@ def _steps(config: BenchConfig) -> list[Row]:
 
 
 def _fourier(config: BenchConfig) -> list[Row]:
+    from subquad.kernels import status
+
     rows = []
     for b, t, d in config.fourier_shapes:
         x = torch.randn(b, t, d)
         runs = {
             "whole": partial(transforms.whole_spectrum, x),
-            "half": partial(transforms.half_spectrum, x),
         }
+        if status().native:
+            runs["half"] = partial(transforms.half_spectrum, x, hartley=False)
         if t <= 512:
             runs["products"] = partial(fnet.definition, x)
         rows += _rows(f"fourier {b},{t},{d}", t, interleave(runs, config.seconds / 10), "whole")

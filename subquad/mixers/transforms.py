@@ -21,6 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from subquad.mixers.base import at_own_precision
+from subquad.mixers.native import core_serves_plainly
+from subquad.mixers.transforms_native import half_spectrum
 from subquad.shapes import Mask, Sequence
 
 
@@ -100,31 +102,20 @@ def definition(x: Sequence, mask: Mask | None = None, transform: str = "fourier"
     return products(x, time, hidden, transform).masked_fill(~mask.unsqueeze(-1), 0)
 
 
-#: From this many tokens on, half a spectrum is faster than all of it (results/bench.json).
-HALF_FROM = 16384
-
-
 def whole_spectrum(x: Sequence) -> Sequence:
     """Eq. (1) by one two-dimensional transform."""
     return torch.fft.fftn(x, dim=(1, 2)).real  # Eq. (1)
 
 
-def half_spectrum(x: Sequence) -> Sequence:
-    """Eq. (1) from half of the hidden spectrum: X[-i, -j] is the conjugate of X[i, j]."""
-    d = x.shape[2]
-    left = torch.fft.fft(torch.fft.rfft(x, dim=2), dim=1).real  # Eq. (1)
-    mirrored = left[:, :, 1 : (d + 1) // 2].flip(2)
-    right = torch.cat([mirrored[:, :1], mirrored[:, 1:].flip(1)], dim=1)
-    return torch.cat([left, right], dim=2)
-
-
 def fourier(x: Sequence) -> Sequence:
-    """Eq. (1) by the fast transform that is fastest at this length."""
-    return half_spectrum(x) if x.shape[1] >= HALF_FROM else whole_spectrum(x)
+    """Eq. (1) from half of the spectrum by the native core, where that serves: half the time."""
+    return half_spectrum(x, hartley=False) if core_serves_plainly(x) else whole_spectrum(x)
 
 
 def hartley(x: Sequence) -> Sequence:
-    """Eq. (2) from the whole spectrum."""
+    """Eq. (2), likewise."""
+    if core_serves_plainly(x):
+        return half_spectrum(x, hartley=True)
     spectrum = torch.fft.fftn(x, dim=(1, 2))
     return spectrum.real - spectrum.imag  # Eq. (2)
 

@@ -112,6 +112,29 @@ void lagged(const Table& table, Dtype dtype, int64_t t, int64_t d) {
     ++failures, std::printf("%g, %g, %g differ\n", y, w, u);
 }
 
+// Half a spectrum of ones, unfolded on exactly sized buffers: real and imaginary part are 1, so that
+// the Hartley transform is 0 to the left and 2 to the right.
+void spectrum(const Table& table, Dtype dtype, int64_t t, int64_t d) {
+  const int width = dtype == Dtype::f64 ? 8 : 4;
+  Tensor half({2, t, d / 2 + 1, 2}, width, 0), out({2, t, d}, width, 0);
+  const auto element = [&](Tensor& x, int64_t i) {
+    char* at = x.bytes.data() + i * width;
+    return width == 8 ? *reinterpret_cast<double*>(at) : double(*reinterpret_cast<float*>(at));
+  };
+  for (int64_t i = 0; i < 2 * t * (d / 2 + 1) * 2; ++i)
+    if (width == 8)
+      reinterpret_cast<double*>(half.bytes.data())[i] = 1;
+    else
+      reinterpret_cast<float*>(half.bytes.data())[i] = 1;
+  for (bool hartley : {false, true}) {
+    table.unfold({2, t, d, dtype, 3, hartley, half.view.p, out.view.p}, parallel);
+    for (int64_t i = 0; i < 2 * t * d; ++i) {
+      const double wanted = !hartley ? 1 : i % d <= d / 2 ? 0 : 2;
+      if (element(out, i) != wanted) ++failures, std::printf("unfold: %g\n", element(out, i));
+    }
+  }
+}
+
 // Additive pooling and its backward on exactly sized buffers: where every score is the same, y is the
 // mean of the real tokens, and dx of each is dy over their number.
 void pooling(const Table& table, Dtype dtype, int64_t t, int64_t d, int64_t h, bool masked) {
@@ -202,7 +225,11 @@ int main() {
           pooling(*table, Dtype(dtype), t, 6, 2, masked);
           pooling(*table, Dtype(dtype), t, 51, 17, masked);
         }
+    for (int64_t d : {1, 2, 7, 8, 33})
+      for (int64_t t : {0, 1, 2, 5, 70})
+        for (Dtype dtype : {Dtype::f32, Dtype::f64}) spectrum(*table, dtype, t, d);
     one(*table, Dtype::f32, Map::elu_plus_one, 40, 64, 96, true, 2);
+    one(*table, Dtype::f32, Map::relu, 17000, 3, 16, false, 1);  // longer than one sum is kept
     one(*table, Dtype::f32, Map::relu, 1100, 5, 16, true, 4);  // split time
     one(*table, Dtype::bf16, Map::identity, 1100, 16, 5, false, 8);
     use_step(table);

@@ -3,16 +3,36 @@
 import pytest
 import torch
 
-from subquad.mixers import fastformer, fnet, linear, transforms
+from subquad import kernels
+from subquad.mixers import fastformer, fnet, linear, native, transforms
+from subquad.mixers.transforms_native import half_spectrum
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 6])
-def test_spectra_agree_with_the_definition(d: int) -> None:
+@pytest.mark.parametrize("transform", ["fourier", "hartley"])
+def test_spectra_agree_with_the_definition(
+    d: int, transform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for t in (1, 2, 7, 8):
         x = torch.randn(2, t, d, dtype=torch.float64)
-        right = fnet.definition(x)
-        torch.testing.assert_close(transforms.half_spectrum(x), right)
-        torch.testing.assert_close(transforms.whole_spectrum(x), right)
+        right = fnet.definition(x, transform=transform)
+        torch.testing.assert_close(transforms.full(x, transform), right)
+        with monkeypatch.context() as patch:
+            patch.setattr(transforms, "core_serves_plainly", lambda _: False)
+            torch.testing.assert_close(transforms.full(x, transform), right)
+
+
+@pytest.mark.skipif(not kernels.status().native, reason="no native core")
+@pytest.mark.parametrize("hartley", [False, True])
+def test_half_a_spectrum_differentiates_to_any_order(hartley: bool) -> None:
+    x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    assert native.core_serves_plainly(x)
+
+    def form(x: torch.Tensor) -> torch.Tensor:
+        return half_spectrum(x, hartley=hartley)
+
+    assert torch.autograd.gradcheck(form, x)
+    assert torch.autograd.gradgradcheck(lambda x: form(x).square(), x)
 
 
 @pytest.mark.parametrize("masked", [False, True])

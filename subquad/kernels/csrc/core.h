@@ -61,6 +61,16 @@ struct Pool {
   View dy, dx, dweight;
 };
 
+// Half a spectrum unfolded (spectrum.h): half [b,t,d/2+1], complex; out [b,t,d]; no gaps; f32 or f64.
+struct Spectrum {
+  int64_t b, t, d;
+  Dtype dtype;
+  int threads;
+  bool hartley;
+  const char* half;
+  char* out;
+};
+
 using Body = void (*)(void* context, int64_t item);
 using Parallel = void (*)(int threads, int64_t items, Body body, void* context);
 
@@ -81,6 +91,7 @@ struct Table {
   void (*lagged_weight)(const Lagged&, Parallel);
   void (*pool)(const Pool&, Parallel);
   void (*pool_backward)(const Pool&, Parallel);
+  void (*unfold)(const Spectrum&, Parallel);
   StepKernel step;
 };
 

@@ -3,6 +3,7 @@
 #include "additive.h"
 #include "bidirectional.h"
 #include "lagged.h"
+#include "spectrum.h"
 #include "step.h"
 
 #define SUBQUAD_STRING_(x) #x
@@ -33,6 +34,9 @@ const Table table = {
     SUBQUAD_BY_DTYPE(Lagged, lagged_weight),
     SUBQUAD_BY_DTYPE(Pool, pool),
     SUBQUAD_BY_DTYPE(Pool, pool_backward),
+    [](const Spectrum& p, Parallel run) {
+      p.dtype == Dtype::f64 ? unfold<double>(p, run) : unfold<float>(p, run);
+    },
     step,
 };
 

@@ -122,6 +122,19 @@ NB_MODULE(_native, m) {
   m.def("pool", [](nb::tuple sizes, nb::tuple views) { pool(in_use->pool, sizes, views); });
   m.def("pool_backward",
         [](nb::tuple sizes, nb::tuple views) { pool(in_use->pool_backward, sizes, views); });
+  m.def("unfold", [](nb::tuple sizes, bool hartley, uintptr_t half, uintptr_t out) {
+    const auto n = [&](int i) { return nb::cast<int64_t>(sizes[i]); };
+    const Spectrum p{n(0),
+                     n(1),
+                     n(2),
+                     Dtype(n(3)),
+                     int(n(4)),
+                     hartley,
+                     reinterpret_cast<const char*>(half),
+                     reinterpret_cast<char*>(out)};
+    nb::gil_scoped_release release;
+    in_use->unfold(p, parallel);
+  });
   m.def("causal_forward", [](nb::tuple sizes, nb::tuple given, nb::tuple made) {
     forward(in_use->causal_forward, sizes, given, made);
   });
