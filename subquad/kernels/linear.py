@@ -13,7 +13,10 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from subquad.kernels import ops, plain
+from subquad.kernels.calls import DTYPES, wide
 from subquad.kernels.loading import CORE, REASON, traced
+from subquad.kernels.plain import MAPS
 from subquad.shapes import Heads, Mask, Values
 
 Form = Callable[..., Any]
@@ -58,17 +61,14 @@ def causal_linear_attention(
         ValueError: a shape, dtype, device or feature map that does not fit, by name.
     """
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
-    from subquad.kernels import ops, plain  # after the check: they need the core
-    from subquad.kernels.calls import wide
-
-    kept = wide(v.dtype)
     s0 = z0 = None
     if state is not None:
+        kept = wide(v.dtype)
         s0, z0 = state.s.to(kept), state.z.to(kept)
         _expect("state.s", s0, (*k.shape[:2], k.shape[3], v.shape[3]))
         _expect("state.z", z0, (*k.shape[:2], k.shape[3]))
     if decay is not None:
-        decay = _per_position(decay.to(kept), k)
+        decay = _per_position(decay.to(wide(v.dtype)), k)
     given = q, k, v, mask, s0, z0, decay
     form = _form(given, ops.causal_linear, plain.Causal.apply, plain.run_causal)
     out, s, z = form(*given, feature_map)
@@ -80,8 +80,6 @@ def linear_attention(
 ) -> Values:
     """Bidirectional: every token reads the sums over the whole row. Arguments as above."""
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
-    from subquad.kernels import ops, plain
-
     given = q, k, v, mask
     form = _form(given, ops.all_linear, plain.All.apply, plain.run_all)
     out = form(*given, feature_map)
@@ -131,9 +129,6 @@ def _checked(
             f"the native core is not in use: {REASON}; the pure-torch forms are in "
             "subquad.mixers.linear"
         )
-    from subquad.kernels.calls import DTYPES
-    from subquad.kernels.plain import MAPS
-
     if (
         mask is None
         and q.shape == k.shape == v.shape
