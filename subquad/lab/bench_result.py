@@ -65,13 +65,13 @@ class BenchResult:
         return targets(self)
 
     def table(self) -> str:
-        lines = [f"{'':18}{'':16}{'tokens':>8}{'ms':>12}{'ratio':>10}  quartiles"]
+        lines = [f"{'':21}{'':16}{'tokens':>8}{'ms':>12}{'ratio':>10}  quartiles"]
         for r in self.rows:
             spread = f"{r.low:.2f} to {r.high:.2f}"
             ms = f"{r.seconds * 1e3:.3f}"
-            lines.append(f"{r.kind:18}{r.name:16}{r.t:>8}{ms:>12}{r.ratio:>10.2f}  {spread}")
+            lines.append(f"{r.kind:21}{r.name:16}{r.t:>8}{ms:>12}{r.ratio:>10.2f}  {spread}")
         for name, size in self.memory.items():
-            lines.append(f"{'memory':18}{name:16}{size / 2**20:>20.0f} MiB over the inputs")
+            lines.append(f"{'memory':21}{name:16}{size / 2**20:>20.0f} MiB over the inputs")
         lines.append(f"crossover with softmax: {self.crossover()}")
         for target in self.targets():
             found = "not measured" if target.found is None else f"{target.found:.3g}"

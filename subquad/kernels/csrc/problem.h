@@ -34,8 +34,8 @@ struct Row {
   void gradients(int64_t from, int64_t c, const T* factor, T* rows) const {
     for (int64_t i = 0; i < c; ++i) {
       T* row = rows + i * padded(p.m);
-      load_row<E>(at<E>(p.dout, b, h, from + i), p.dout.s[3], p.m, row);
-      if (factor) scale(row, factor[i], padded(p.m));
+      const T f = factor ? factor[i] : T(1);
+      load_row<E>(at<E>(p.dout, b, h, from + i), p.dout.s[3], p.m, row, f);
     }
   }
   // Decays of tokens from..from+c-1; a masked token's is 1, and so is one past the end.

@@ -93,13 +93,19 @@ inline Vec<Wide<E>> load_vector(const E* x) {
   return v;
 }
 
+// row[i] <- factor * x[i]
 template <class E>
-inline void load_row(const E* x, int64_t stride, int64_t n, Wide<E>* row) {
+inline void load_row(const E* x, int64_t stride, int64_t n, Wide<E>* row, Wide<E> factor = 1) {
   constexpr int W = VecOf<Wide<E>>::width;
   int64_t i = 0;
   if (stride == 1)
-    for (; i + W <= n; i += W) *reinterpret_cast<Vec<Wide<E>>*>(row + i) = load_vector(x + i);
-  for (; i < n; ++i) row[i] = widen(x[i * stride]);
+    for (; i + W <= n; i += W)
+      *reinterpret_cast<Vec<Wide<E>>*>(row + i) = load_vector(x + i) * factor;
+  if (stride == 0) {  // expanded, as the gradient of a sum is
+    const Wide<E> same = widen(*x) * factor;
+    for (; i < n; ++i) row[i] = same;
+  }
+  for (; i < n; ++i) row[i] = widen(x[i * stride]) * factor;
 }
 
 // x[i] <- factor * row[i]
