@@ -90,19 +90,9 @@ class BenchResult:
         write_atomically(folder / "bench.svg", self._plot)
 
     def _plot(self, path: Path) -> None:
-        from matplotlib.figure import Figure
+        from subquad.lab.bench_plot import plot
 
-        figure = Figure(figsize=(9, 4), layout="constrained")
-        kinds = ("forward", "forward+backward")
-        for axes, kind in zip(figure.subplots(1, 2, sharey=True), kinds, strict=True):
-            for name in dict.fromkeys(r.name for r in self.rows if r.kind == kind):
-                points = [
-                    (r.t, r.seconds * 1e3) for r in self.rows if (r.kind, r.name) == (kind, name)
-                ]
-                axes.loglog(*zip(*points, strict=True), marker="o", label=name)
-            axes.set(title=kind, xlabel="tokens", ylabel="milliseconds")
-            axes.legend()
-        figure.savefig(path, format="svg")
+        plot(self.rows, path)
 
 
 def environment(seed: int, command: str) -> dict[str, Any]:
