@@ -8,7 +8,8 @@ import sys
 _SETTINGS = {
     -4: 0,  # M_MMAP_MAX: large blocks come from the heap too,
     -1: -1,  # M_TRIM_THRESHOLD: whose top is never given back,
-    -2: 64 << 20,  # M_TOP_PAD: and which grows by so many bytes at least
+    -2: 64 << 20,  # M_TOP_PAD: and which grows by so many bytes at least;
+    -8: 1,  # M_ARENA_MAX: one heap, for what each thread keeps to itself is lost to the others
 }
 
 

@@ -3,6 +3,8 @@
 Tensors are as the callers leave them: on the CPU, of one dtype, of checked shapes.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -18,6 +20,18 @@ def wide(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def solid(*tensors: Any) -> tuple[Any, ...]:
+    """The same tensors (or None), each with its values in memory: of ``z.conj().imag`` torch keeps
+    the sign as a mark only, and of a gradient that is known to be zero nothing."""
+    return tuple(_written(x) for x in tensors)
+
+
+def _written(x: Tensor | None) -> Tensor | None:
+    if x is None or not (x.is_neg() or x._is_zerotensor()):
+        return x
+    return torch.zeros(x.shape, dtype=x.dtype) if x._is_zerotensor() else x.resolve_neg()
+
+
 def view(x: Tensor | None) -> tuple[int, ...] | None:
     """What the core needs to know of a tensor. An empty one is as good as none."""
     return None if x is None else (x.data_ptr(), *x.stride())
@@ -31,6 +45,7 @@ def in_large_pages(made: Tensor) -> Tensor:
 
 def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
     """GELU's tanh form of a contiguous tensor, or with ``dout`` (likewise) the gradient of x."""
+    x, dout = solid(x, dout)
     out = in_large_pages(torch.empty_like(x))
     above = 0 if dout is None else dout.data_ptr()
     pointers = above, x.data_ptr(), out.data_ptr()
@@ -44,6 +59,7 @@ def run_lagged(x: Tensor, weight: Tensor, offsets: Tensor, made: int) -> Tensor:
     ``x`` ``[b, t, d]``, ``weight`` ``[w, d]`` contiguous in ``wide(x.dtype)``, ``offsets`` int64
     ``[w]`` contiguous.
     """
+    x, weight = solid(x, weight)
     out = x.new_empty(x.shape[0], made, x.shape[2])
     pointers = offsets.data_ptr(), weight.data_ptr()
     CORE.lagged(_lagged_sizes(x, offsets, made), *pointers, view(x), view(out))
@@ -52,6 +68,7 @@ def run_lagged(x: Tensor, weight: Tensor, offsets: Tensor, made: int) -> Tensor:
 
 def run_lagged_weight(x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
     """The gradient ``[w, d]`` of ``run_lagged``'s weight."""
+    x, dout = solid(x, dout)
     dweight = x.new_empty(len(offsets), x.shape[2], dtype=wide(x.dtype))
     pointers = offsets.data_ptr(), dweight.data_ptr()
     CORE.lagged_weight(_lagged_sizes(x, offsets, dout.shape[1]), *pointers, view(x), view(dout))
@@ -66,6 +83,7 @@ def _lagged_sizes(x: Tensor, offsets: Tensor, made: int) -> tuple[int, ...]:
 def run_pool(x: Tensor, weight: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """Σ_i softmax_i(W x_i) x_i ``[b, d]``, each head for its own features, and log Σ e^s
     ``[b, h]``; both in ``wide(x.dtype)``, as is ``weight`` ``[b, h, d]`` (rows without gaps)."""
+    x, weight = solid(x, weight)
     b, h, d = weight.shape
     y, log_sum = (weight.new_empty(b, n) for n in (d, h))
     CORE.pool(_pool_sizes(x, h), tuple(map(view, (x, mask, weight, y, log_sum))))
@@ -76,6 +94,7 @@ def run_pool_backward(
     dy: Tensor, x: Tensor, weight: Tensor, mask: Tensor | None, y: Tensor, log_sum: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The gradients of ``x`` and of ``weight`` (dy, y and log_sum contiguous)."""
+    dy, x, weight = solid(dy, x, weight)
     b, h, d = weight.shape
     dx, dweight = x.new_empty(x.shape), weight.new_empty(b, h, d)
     views = tuple(map(view, (x, mask, weight, y, log_sum, dy, dx, dweight)))
@@ -92,7 +111,7 @@ def run_unfold(half: Tensor, d: int, hartley: bool) -> Tensor:
     """From ``[b, t, d//2 + 1]`` columns of a real row's two-dimensional DFT (contiguous, complex)
     to its whole real part ``[b, t, d]``, less the imaginary part with ``hartley``."""
     b, t, _ = half.shape
-    out = in_large_pages(torch.empty(b, t, d, dtype=half.real.dtype))
+    out = in_large_pages(half.new_empty(b, t, d, dtype=half.real.dtype))
     sizes = b, t, d, DTYPES[out.dtype], torch.get_num_threads()
     CORE.unfold(sizes, hartley, half.data_ptr(), out.data_ptr())
     return out

@@ -57,7 +57,8 @@ def causal_linear_attention(
     position ``[b, h, t]``: S ← γS + φ(k) vᵀ, Z ← γZ + φ(k), and a masked token leaves both alone.
 
     Raises:
-        RuntimeError: the native core is not in use (the message says why).
+        RuntimeError: the native core is not in use (the message says why), or derivatives are taken
+            in forward mode, which it has not.
         ValueError: a shape, dtype, device or feature map that does not fit, by name.
     """
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
@@ -100,8 +101,13 @@ def _form(
     given: tuple[Tensor | None, ...], operator: Form, differentiable: Form, bare: Form
 ) -> Form:
     """How to call the core: torch's dispatcher costs more than a short row, so it is asked only
-    where somebody traces, watches, wraps or differentiates forward; autograd only for gradients."""
-    if traced() or forward_ad._current_level >= 0:
+    where somebody traces, watches or wraps; autograd only for gradients."""
+    if forward_ad._current_level >= 0:
+        raise RuntimeError(
+            "the native core has no forward-mode derivatives; the forms in subquad.mixers.linear "
+            "(chunked, sums) have"
+        )
+    if traced():
         return operator
     grad, wrapped = False, torch._C._functorch.is_functorch_wrapped_tensor
     for x in given:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from subquad.kernels.calls import DTYPES, in_large_pages, view, wide
+from subquad.kernels.calls import DTYPES, in_large_pages, solid, view, wide
 from subquad.kernels.loading import CORE
 
 MAPS = {"identity": 0, "elu+1": 1, "relu": 2}
@@ -51,6 +51,7 @@ def run_causal(
     feature_map: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Outputs, S and Z after the last token."""
+    q, k, v, s0, z0, decay = solid(q, k, v, s0, z0, decay)
     b, h, _, w = q.shape
     kept = wide(v.dtype)
     out = _made_like(v)
@@ -75,6 +76,8 @@ def run_causal_backward(
     need_decay: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of q, k, v, s0, z0, decay; empty tensors for those not wanted."""
+    dout, ds, dz = solid(dout, ds, dz)
+    q, k, v, s0, z0, decay = solid(q, k, v, s0, z0, decay)
     made = empty_gradients(q, k, v, s0, decay, need_decay, _made_like)
     dq, dk, dv, ds0, dz0, ddecay = made
     CORE.causal_backward(
@@ -111,6 +114,7 @@ def empty_gradients(
 
 def run_all(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str) -> Tensor:
     """The bidirectional outputs."""
+    q, k, v = solid(q, k, v)
     out = _made_like(v)
     given = view(q), view(k), view(v), view(mask)
     CORE.bidirectional_forward(_sizes(q, v, feature_map), given, (view(out),))
@@ -121,6 +125,7 @@ def run_all_backward(
     dout: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of q, k, v."""
+    dout, q, k, v = solid(dout, q, k, v)
     made = _made_like(q), _made_like(k), _made_like(v)
     given = view(q), view(k), view(v), view(mask)
     views = tuple(view(x) for x in made)
@@ -163,15 +168,26 @@ class All(torch.autograd.Function):
 def keep(ctx: Any, inputs: tuple[Any, ...], output: Any = None) -> None:  # noqa: ARG001
     """What the backward will need: the inputs."""
     *tensors, ctx.feature_map = inputs
+    ctx.dtype = tensors[0].dtype
     ctx.save_for_backward(*tensors)
     ctx.set_materialize_grads(False)
+
+
+def _kept(ctx: Any) -> tuple[Any, ...]:
+    tensors: tuple[Any, ...] = ctx.saved_tensors
+    if tensors[0].dtype != ctx.dtype:
+        raise RuntimeError(
+            f"the inputs were saved as {ctx.dtype} and came back as {tensors[0].dtype}: a hook on "
+            "saved tensors has to give back what it was given"
+        )
+    return tensors
 
 
 def causal_gradients(
     ctx: Any, form: Callable[..., Any], dout: Tensor | None, ds: Tensor | None, dz: Tensor | None
 ) -> Any:
     """Gradients of all inputs by ``form``: ``run_causal_backward`` or its operator."""
-    q, k, v, mask, s0, z0, decay = ctx.saved_tensors
+    q, k, v, mask, s0, z0, decay = _kept(ctx)
     if dout is None:
         dout = v.new_zeros(()).expand(v.shape)
     need_decay = decay is not None and ctx.needs_input_grad[6]
@@ -184,7 +200,7 @@ def causal_gradients(
 
 def all_gradients(ctx: Any, form: Callable[..., Any], dout: Tensor | None) -> Any:
     """Gradients of all inputs by ``form``: ``run_all_backward`` or its operator."""
-    q, k, v, mask = ctx.saved_tensors
+    q, k, v, mask = _kept(ctx)
     if dout is None:
         dout = v.new_zeros(()).expand(v.shape)
     return *form(dout, q, k, v, mask, ctx.feature_map), None, None

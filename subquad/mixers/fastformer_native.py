@@ -33,10 +33,12 @@ class _Pool(torch.autograd.Function):
 
         x, weight, mask, y, log_sum = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again
-            wanted = [a for a in (x, weight) if a.requires_grad]
-            made = ctx.form(x, weight, mask).squeeze(1)
+            # Under names of their own, for the weights may have been made from x.
+            own = [a.view_as(a) for a in (x, weight)]
+            made = ctx.form(*own, mask).squeeze(1)
+            wanted = [a for a in own if a.requires_grad]
             found = iter(torch.autograd.grad(made, wanted, dy, create_graph=True))
-            return *(next(found) if a.requires_grad else None for a in (x, weight)), None, None
+            return *(next(found) if a.requires_grad else None for a in own), None, None
         w = _rows(weight.to(wide(x.dtype)))
         dx, dweight = run_pool_backward(dy.contiguous(), x, w, mask, y, log_sum)
         return dx, dweight.to(weight.dtype), None, None

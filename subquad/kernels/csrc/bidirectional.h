@@ -72,7 +72,7 @@ void query_part_all(const Linear& p, int64_t row, int64_t from, int64_t to, cons
     r.queries(i, c, q), r.gradients(i, c, nullptr, G);
     for (int64_t j = 0; j < c; ++j) {
       const T D = dot(q + j * K, Z, K);
-      scale(G + j * M, D == 0 ? T(0) : 1 / D, M);
+      scale(G + j * M, D == 0 ? T(0) : 1 / D, p.m);  // the padding stays zero
     }
     Ahead next = r.ahead(i + kBlock, kBlock, p.q, p.dout, p.dq);
     stream<T, true, false>({c, G, G, dq, nullptr, dq, M, K, 1, nullptr, true}, p.m, K, transposed);

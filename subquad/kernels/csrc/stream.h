@@ -116,16 +116,19 @@ inline void tile(const Block<T>& k, int64_t row, int64_t column, T* s, int64_t l
       for (int n = 0; n < N; ++n) *reinterpret_cast<V*>(s + r * lds + n * W) = S[r][n];
 }
 
-// A column strip N vectors wide, all rows. `rows` may run into the padding, where a = b = 0.
+// A column strip N vectors wide, all rows, R at a time and then one: in the padding behind them a
+// zero would meet what is infinite.
 template <class P, class T, int N>
 inline void strip(const Block<T>& k, int64_t rows, int64_t column, T* s, int64_t lds) {
   constexpr int R = kManyRegisters && N <= 2 ? 8 : 4;
   // Tiles of this call, to spread the fetching over them.
   const int64_t tiles = (rows + R - 1) / R * ((lds + N * VecOf<T>::width - 1) / (N * VecOf<T>::width));
-  for (int64_t row = 0; row < rows; row += R) {
+  int64_t row = 0;
+  for (; row + R <= rows; row += R) {
     if (k.ahead) k.ahead->fetch((k.tokens + tiles - 1) / tiles);
     tile<P, T, N, R>(k, row, column, s + row * lds + column, lds);
   }
+  for (; row < rows; ++row) tile<P, T, N, 1>(k, row, column, s + row * lds + column, lds);
 }
 
 template <class P, class T>

@@ -57,11 +57,10 @@ inline T sum(typename Sized<T, kWidth>::type x) {
   }
 }
 
-// exp(x) for x <= 87, relative error below 4e-7; from -87 on it stays at e^-87; NaN stays NaN. For
-// x > 88 the result is unspecified.
+// exp(x) for x <= 87, relative error below 4e-7; below -87 it is 0; NaN stays NaN. For x > 88 the
+// result is unspecified.
 inline Vec<float> exp_moderate(Vec<float> x) {
   const float lowest = -87.0f, magic = 12582912.0f + 127;  // 1.5 * 2^23 rounds; 127 is 2^0's exponent
-  x = x < lowest ? Vec<float>{} + lowest : x;
   const Vec<float> shifted = x * 1.44269504f + magic;
   const Vec<float> r = x - (shifted - magic) * 0.69314718f;
   Vec<float> p = r * 8.3124701e-3f + 4.1890553e-2f;
@@ -69,7 +68,7 @@ inline Vec<float> exp_moderate(Vec<float> x) {
   p = p * r + 4.9999229e-1f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  return p * (Vec<float>)((VecInt)shifted << 23);
+  return x < lowest ? Vec<float>{} : p * (Vec<float>)((VecInt)shifted << 23);
 }
 
 inline Vec<double> exp_moderate(Vec<double> x) {
