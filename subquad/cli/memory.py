@@ -17,7 +17,7 @@ def keep_freed_memory() -> bool:
     """Ask the allocator to keep what is freed; true where it will.
 
     Every step of a training frees what the next one allocates again. By default glibc returns
-    large blocks to the system, which hands them back a page at a time, each cleared first: a tenth
+    large blocks to the system, which hands them back a page at a time, each cleared first: up
     to a fifth of a step (LOG.md). Whoever has set the allocator up by its own variables has the
     last word.
     """

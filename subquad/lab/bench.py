@@ -167,9 +167,7 @@ def _fourier(config: BenchConfig) -> list[Row]:
     rows = []
     for b, t, d in config.fourier_shapes:
         x = torch.randn(b, t, d)
-        runs = {
-            "whole": partial(transforms.whole_spectrum, x),
-        }
+        runs = {"whole": partial(transforms.whole_spectrum, x)}
         if status().native:
             runs["half"] = partial(transforms.half_spectrum, x, hartley=False)
         if t <= 512:
