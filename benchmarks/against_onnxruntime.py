@@ -32,8 +32,8 @@ from subquad.export.chromium import Chromium
 from subquad.export.onnx import onnx
 from subquad.export.web import web
 from subquad.generation import EngineDecoder, Sampling, Streams, TorchDecoder
-from subquad.lab import machine
-from subquad.lab.timing import Times
+from subquad.lab.instruments import machine
+from subquad.lab.instruments.timing import Times
 from subquad.models import CausalModel
 from subquad.run import Run
 from subquad.tasks import task_class

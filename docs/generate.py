@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from subquad.lab.pages import style
+from subquad.lab.drawing.pages import style
 from subquad.lab.recipes import Picture, Table
 from subquad.lab.recipes.ablation_page import distance, headline, picture, sentences, tables
 

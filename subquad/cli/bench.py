@@ -38,7 +38,7 @@ def command(
     os.environ.setdefault("OMP_PROC_BIND", "true")
     os.environ.setdefault("OMP_PLACES", "cores")
     from subquad.errors import UsageError
-    from subquad.lab.bench import BenchConfig, bench
+    from subquad.lab.bench.measuring import BenchConfig, bench
 
     given: dict[str, Any] = {"seconds": seconds, "images": images}
     words = ["subquad", "bench", "--seconds", f"{seconds:g}", "--out", str(out)]

@@ -37,7 +37,7 @@ def command(
     The majority class and, for texts, a bag of words stand beside them; the recommendation may be
     one of those. A comparison that was broken off continues when the same command is given again.
     """
-    from subquad.lab.compare import compare
+    from subquad.lab.compare.study import compare
     from subquad.mixers import names
     from subquad.tasks import task_class
 

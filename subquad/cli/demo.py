@@ -20,7 +20,7 @@ from subquad.cli.console import bar, json_flag, result, say
 @json_flag
 def command(out: Path, as_json: bool) -> None:
     """Compare five mixers on digits, draw new digits, measure generation: one report."""
-    from subquad.lab.demo import demo
+    from subquad.lab.demo.showing import demo
 
     say("a few minutes on two cores; Ctrl-C stops it, and the same command continues it")
     with bar("demo") as update:

@@ -19,7 +19,7 @@ from subquad.mixers.raster import CausalRaster
 from subquad.models import CausalModel, Classifier, ModelState
 from subquad.models.block import Block
 from subquad.models.embeddings import Embedding
-from subquad.models.levels import settle
+from subquad.models.shared_levels import settle
 from subquad.shapes import Mask, Tokens
 
 

@@ -11,7 +11,7 @@ from torch import nn
 from subquad.errors import UsageError
 from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
 from subquad.models import CausalModel
-from subquad.models.levels import settle
+from subquad.models.shared_levels import settle
 
 Precision = Literal["f16", "f32", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)

@@ -21,7 +21,7 @@ from subquad.models import CausalModel
 from subquad.models.block import Block
 from subquad.models.embeddings import sinusoid_rates
 from subquad.models.gelu import tanh_gelu
-from subquad.models.levels import settle
+from subquad.models.shared_levels import settle
 
 Weights = Literal["fp32", "bf16", "int8"]
 _WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}

@@ -1,5 +1,5 @@
 """The native core as torch operators: ``subquad::causal_linear``, ``subquad::all_linear`` and their
-backwards, which are the functions of ``plain`` with shapes for tracing and with gradients.
+backwards, which are the functions of ``linear_calls`` with shapes for tracing and with gradients.
 
 A backward that is itself differentiated is refused by torch: the backward operators carry no
 gradient formula.
@@ -10,17 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from subquad.kernels import plain
-from subquad.kernels.calls import wide
+from subquad.kernels import linear_calls
+from subquad.kernels.core_calls import wide
 
 _options: dict[str, Any] = {"mutates_args": (), "device_types": "cpu"}
 _operator = torch.library.custom_op
-causal_linear = _operator("subquad::causal_linear", plain.run_causal, **_options)
+causal_linear = _operator("subquad::causal_linear", linear_calls.run_causal, **_options)
 causal_linear_backward = _operator(
-    "subquad::causal_linear_backward", plain.run_causal_backward, **_options
+    "subquad::causal_linear_backward", linear_calls.run_causal_backward, **_options
 )
-all_linear = _operator("subquad::all_linear", plain.run_all, **_options)
-all_linear_backward = _operator("subquad::all_linear_backward", plain.run_all_backward, **_options)
+all_linear = _operator("subquad::all_linear", linear_calls.run_all, **_options)
+all_linear_backward = _operator(
+    "subquad::all_linear_backward", linear_calls.run_all_backward, **_options
+)
 
 
 @causal_linear.register_fake
@@ -28,31 +30,31 @@ def _(q, k, v, mask, s0, z0, decay, feature_map):  # type: ignore[no-untyped-def
     b, h, _, w = q.shape
     kept = wide(v.dtype)
     s, z = q.new_empty(b, h, w, v.shape[-1], dtype=kept), q.new_empty(b, h, w, dtype=kept)
-    return plain.like_heads(v), s, z
+    return linear_calls.like_heads(v), s, z
 
 
 @causal_linear_backward.register_fake
 def _(dout, ds, dz, q, k, v, mask, s0, z0, decay, feature_map, need_decay):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    return plain.empty_gradients(q, k, v, s0, decay, need_decay)
+    return linear_calls.empty_gradients(q, k, v, s0, decay, need_decay)
 
 
 @all_linear.register_fake
 def _(q, k, v, mask, feature_map):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    return plain.like_heads(v)
+    return linear_calls.like_heads(v)
 
 
 @all_linear_backward.register_fake
 def _(dout, q, k, v, mask, feature_map):  # type: ignore[no-untyped-def]  # noqa: ARG001
-    return tuple(plain.like_heads(x) for x in (q, k, v))
+    return tuple(linear_calls.like_heads(x) for x in (q, k, v))
 
 
 def _causal_gradients(ctx: Any, *above: Tensor | None) -> Any:
-    return plain.causal_gradients(ctx, causal_linear_backward, *above)
+    return linear_calls.causal_gradients(ctx, causal_linear_backward, *above)
 
 
 def _all_gradients(ctx: Any, dout: Tensor | None) -> Any:
-    return plain.all_gradients(ctx, all_linear_backward, dout)
+    return linear_calls.all_gradients(ctx, all_linear_backward, dout)
 
 
-causal_linear.register_autograd(_causal_gradients, setup_context=plain.keep)
-all_linear.register_autograd(_all_gradients, setup_context=plain.keep)
+causal_linear.register_autograd(_causal_gradients, setup_context=linear_calls.keep)
+all_linear.register_autograd(_all_gradients, setup_context=linear_calls.keep)

@@ -20,7 +20,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, taps: Tensor, offsets: Tensor, made: int) -> Tensor:
-        from subquad.kernels.calls import run_lagged, wide
+        from subquad.kernels.core_calls import run_lagged, wide
 
         ctx.save_for_backward(x, taps, offsets)
         return run_lagged(x, taps.T.to(wide(x.dtype)).contiguous(), offsets, made)
@@ -39,7 +39,7 @@ class _TapGradient(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:
-        from subquad.kernels.calls import run_lagged_weight
+        from subquad.kernels.core_calls import run_lagged_weight
 
         ctx.save_for_backward(x, dout, offsets)
         return run_lagged_weight(x, dout, offsets).T

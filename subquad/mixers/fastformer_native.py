@@ -20,7 +20,7 @@ def additive_pool(x: Tensor, weight: Tensor, mask: Tensor | None, form: Form) ->
 class _Pool(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, mask: Tensor | None, form: Form) -> Tensor:
-        from subquad.kernels.calls import run_pool, wide
+        from subquad.kernels.core_calls import run_pool, wide
 
         y, log_sum = run_pool(x, _rows(weight.to(wide(x.dtype))), mask)
         ctx.save_for_backward(x, weight, mask, y, log_sum)
@@ -29,7 +29,7 @@ class _Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
-        from subquad.kernels.calls import run_pool_backward, wide
+        from subquad.kernels.core_calls import run_pool_backward, wide
 
         x, weight, mask, y, log_sum = ctx.saved_tensors
         if torch.is_grad_enabled():  # to be differentiated again

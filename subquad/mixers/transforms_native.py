@@ -20,7 +20,7 @@ class _HalfSpectrum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, hartley: bool) -> Tensor:
-        from subquad.kernels.calls import run_unfold
+        from subquad.kernels.core_calls import run_unfold
 
         ctx.hartley = hartley
         half = torch.fft.rfftn(x, dim=(1, 2)).contiguous()

@@ -25,7 +25,7 @@ def _core_serves(x: Tensor) -> bool:
 
 
 def _run(x: Tensor, dout: Tensor | None = None) -> Tensor:
-    from subquad.kernels.calls import run_gelu
+    from subquad.kernels.core_calls import run_gelu
 
     return run_gelu(x, dout)
 

@@ -16,7 +16,7 @@ from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
 from subquad.mixers import raster
-from subquad.models import CausalModel, ModelConfig, levels
+from subquad.models import CausalModel, ModelConfig, shared_levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
@@ -119,7 +119,7 @@ class Pixels(CausalTask):
             assert made.head is not None
             logistics.spread(made.head)
         if self.config.model.waves:
-            levels.share(made, self.images.levels, self.config.model.waves)
+            shared_levels.share(made, self.images.levels, self.config.model.waves)
         return made
 
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from subquad.mixers import linear
 if not kernels.status().native:
     pytest.skip(f"native core: {kernels.status().reason}", allow_module_level=True)
 
-from subquad.kernels import loading, ops, plain
+from subquad.kernels import linear_calls, loading, ops
 
 
 def inputs(t: int = 9, *, grad: bool = True, dtype: torch.dtype = torch.float32) -> list:
@@ -80,7 +80,10 @@ def test_every_result_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "new_empty", nan_filled)
     for t in (0, 1, 33, 600):
         given = inputs(t)
-        results = [*plain.run_causal(*given, "elu+1"), plain.run_all(*given[:4], "elu+1")]
+        results = [
+            *linear_calls.run_causal(*given, "elu+1"),
+            linear_calls.run_all(*given[:4], "elu+1"),
+        ]
         up = torch.randn(2, 3, t, 5), torch.randn(2, 3, 4, 5), torch.randn(2, 3, 4)
         results += ops.causal_linear_backward(*up, *given, "elu+1", True)
         results += ops.all_linear_backward(up[0], *given[:4], "elu+1")

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 from subquad.kernels import status
-from subquad.lab.bench import BenchConfig, bench, forms
-from subquad.lab.bench_result import BenchResult, Row
-from subquad.lab.timing import Times, peak_memory
+from subquad.lab.bench.measuring import BenchConfig, bench, forms
+from subquad.lab.bench.result import BenchResult, Row
+from subquad.lab.instruments.timing import Times, peak_memory
 
 TINY = BenchConfig(
     lengths=(8, 16),

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from subquad.errors import UsageError
-from subquad.lab import runs as runs_module
-from subquad.lab.compare import compare
-from subquad.lab.runs import run_name
+from subquad.lab.compare import runs as runs_module
+from subquad.lab.compare.runs import run_name
+from subquad.lab.compare.study import compare
 from subquad.tasks import task_class
 
 MIXERS = ("none", "fnet")

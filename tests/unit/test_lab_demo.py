@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from subquad.generation import Sampling, images
-from subquad.lab.demo import MIXERS, Settings, compare_config, demo, pixel_config
-from subquad.lab.demo_page import NEXT, picture
-from subquad.lab.floors import matrix
-from subquad.lab.recognise import recognise
-from subquad.lab.speed import CACHED, RECOMPUTED, RECURRENT, generation_speed
+from subquad.lab.compare.floors import matrix
+from subquad.lab.demo.page import NEXT, picture
+from subquad.lab.demo.recognise import recognise
+from subquad.lab.demo.showing import MIXERS, Settings, compare_config, demo, pixel_config
+from subquad.lab.instruments.generation import CACHED, RECOMPUTED, RECURRENT, generation_speed
 from subquad.models import ModelConfig
 from subquad.tasks import task_class
 from subquad.training import train
@@ -61,7 +61,7 @@ def test_the_numbers_are_in_the_results(made):
 
 
 def test_a_finished_demo_is_used_again(made, monkeypatch):
-    from subquad.lab import runs
+    from subquad.lab.compare import runs
 
     monkeypatch.setattr(runs, "train", None)
     again = demo(made.out, settings=TINY)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from subquad.data.digits import LEVELS
-from subquad.lab import floors as room
-from subquad.lab.floors import BAG, LOGISTIC, MAJORITY, MARKOV, UNIGRAM, floors
+from subquad.lab.compare import floors as room
+from subquad.lab.compare.floors import BAG, LOGISTIC, MAJORITY, MARKOV, UNIGRAM, floors
 from subquad.tasks import task_class
 
 

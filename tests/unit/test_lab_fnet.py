@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from subquad.errors import UsageError
-from subquad.lab import flops, timing
+from subquad.lab.instruments import flops, timing
 from subquad.lab.recipes import Job, fnet_glue, fnet_ladder, fnet_speed, run
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks import TrainConfig

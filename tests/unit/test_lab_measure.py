@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from subquad.errors import UsageError
-from subquad.lab import measure as measuring
-from subquad.lab.measure import Measured, Point, measure, peak_bytes
+from subquad.lab.instruments import layer as measuring
+from subquad.lab.instruments.layer import Measured, Point, measure, peak_bytes
 from subquad.models import ModelConfig
 
 TINY = ModelConfig(d=8, heads=2, ff=8)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from subquad.errors import UsageError
+from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.recipes import Job, fastformer_ablation, fastformer_topic, run
 from subquad.lab.recipes.ablation_page import compare, headline, sentences
-from subquad.lab.verdict import Candidate, Figure
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from html.parser import HTMLParser
 
 import pytest
 
-from subquad.lab.compare import Comparison
-from subquad.lab.floors import BAG, Floor
-from subquad.lab.measure import Measured, Point
-from subquad.lab.report import render
-from subquad.lab.runs import Result
-from subquad.lab.svg import series
-from subquad.lab.verdict import Figure, judge
+from subquad.lab.compare.floors import BAG, Floor
+from subquad.lab.compare.report import render
+from subquad.lab.compare.runs import Result
+from subquad.lab.compare.study import Comparison
+from subquad.lab.compare.verdict import Figure, judge
+from subquad.lab.drawing.svg import series
+from subquad.lab.instruments.layer import Measured, Point
 from subquad.tasks import task_class
 
 HOSTILE = "<script>alert('x')</script>"

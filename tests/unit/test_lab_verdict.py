@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from subquad.lab.floors import BAG, MAJORITY
-from subquad.lab.verdict import Candidate, Figure, differ, judge, noise
+from subquad.lab.compare.floors import BAG, MAJORITY
+from subquad.lab.compare.verdict import Candidate, Figure, differ, judge, noise
 
 ACCURACY = Figure("accuracy", True, 1000, "held-out")
 BITS = Figure("bits_per_dim", False, 1000, "test")

@@ -10,7 +10,7 @@ from subquad.export.graphs import Step, empty_states
 from subquad.export.payload import payload
 from subquad.generation import EngineDecoder
 from subquad.models import CausalModel, ModelConfig
-from subquad.models.levels import LevelEmbedding, LevelHead, cosines, settle, share
+from subquad.models.shared_levels import LevelEmbedding, LevelHead, cosines, settle, share
 from subquad.optimiser import optimiser
 from subquad.tasks import Config, DataConfig, TrainConfig, check
 

@@ -35,7 +35,7 @@ from subquad.lab.inspect.channels import (
     watched,
 )
 from subquad.lab.inspect.likings import Floats, Judgement, Likings, judge
-from subquad.lab.inspect.streams import Topic, Topics, effective_rank, spectrum
+from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, spectrum
 from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run

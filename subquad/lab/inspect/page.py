@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from subquad.lab import svg
+from subquad.lab.drawing import svg
+from subquad.lab.drawing.pages import environment, style
 from subquad.lab.inspect import Head, Inspection, Text
 from subquad.lab.inspect.likings import STATIC, Floats
-from subquad.lab.pages import environment, style
 
 #: So many heads of a channel are open when the page is; more are folded under their mean.
 OPEN = 4

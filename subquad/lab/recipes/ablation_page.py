@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from subquad.lab import svg
+from subquad.lab.compare.verdict import Candidate, Figure, differ, noise
+from subquad.lab.drawing import svg
 from subquad.lab.recipes.page import Picture, Table
-from subquad.lab.verdict import Candidate, Figure, differ, noise
 
 Results = dict[str, Any]
 

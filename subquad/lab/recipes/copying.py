@@ -14,7 +14,7 @@ import torch
 
 from subquad.checkpoint import read_metrics, write_text
 from subquad.errors import UsageError
-from subquad.lab.figures import curves
+from subquad.lab.compare.figures import curves
 from subquad.lab.recipes.frame import Job, Outcome, Picture, Table, Watch
 from subquad.models import CausalModel
 from subquad.run import Run

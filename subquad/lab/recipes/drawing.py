@@ -12,8 +12,15 @@ from typing import Any
 
 from subquad.errors import UsageError
 from subquad.generation import Sampling, images
+from subquad.lab.instruments.generation import (
+    CACHED,
+    COPIED,
+    RECOMPUTED,
+    RECURRENT,
+    Speed,
+    generation_speed,
+)
 from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
-from subquad.lab.speed import CACHED, COPIED, RECOMPUTED, RECURRENT, Speed, generation_speed
 from subquad.run import Run
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.pictures import contact_sheet

@@ -17,11 +17,11 @@ from typing import Any
 
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
-from subquad.lab.floors import floors
+from subquad.lab.compare.floors import floors
+from subquad.lab.compare.runs import Result, obtain
 from subquad.lab.recipes import fastformer_topic
 from subquad.lab.recipes.ablation_page import distance, headline, picture, sentences, tables
 from subquad.lab.recipes.frame import Job, Outcome
-from subquad.lab.runs import Result, obtain
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class
 from subquad.tasks.classify import Classify

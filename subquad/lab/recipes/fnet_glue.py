@@ -18,8 +18,8 @@ from subquad.data.files import ByteFile
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.errors import UsageError
+from subquad.lab.compare.verdict import Candidate, Figure, differ
 from subquad.lab.recipes.frame import Job, Outcome, Table
-from subquad.lab.verdict import Candidate, Figure, differ
 from subquad.run import load
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.masked import MaskedText

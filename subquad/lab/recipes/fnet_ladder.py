@@ -16,11 +16,12 @@ from typing import Any
 import torch
 
 from subquad.checkpoint import write_text
-from subquad.lab import flops, runs
+from subquad.lab.compare import runs
+from subquad.lab.compare.runs import Result
+from subquad.lab.compare.verdict import Candidate, Figure, differ
+from subquad.lab.instruments import flops
+from subquad.lab.instruments.timing import interleave
 from subquad.lab.recipes.frame import Job, Outcome, Table
-from subquad.lab.runs import Result
-from subquad.lab.timing import interleave
-from subquad.lab.verdict import Candidate, Figure, differ
 from subquad.models import ModelConfig, Pretraining
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import optimiser

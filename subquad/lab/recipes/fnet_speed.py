@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from subquad.errors import SubquadError
+from subquad.lab.instruments.timing import Times, interleave
 from subquad.lab.recipes.frame import Job, Outcome, Table
-from subquad.lab.timing import Times, interleave
 from subquad.models import Pretraining, huggingface
 from subquad.models.precision import autocast, resolve
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from subquad.lab.pages import environment, machine_facts, style
+from subquad.lab.drawing.pages import environment, machine_facts, style
 
 
 @dataclass(frozen=True)

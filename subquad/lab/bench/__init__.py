@@ -1,0 +1,1 @@
+"""How fast are mixers and kernels on this machine, against softmax?"""

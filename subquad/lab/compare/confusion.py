@@ -1,0 +1,86 @@
+"""What the best mixer mistakes for what."""
+
+from typing import Any
+
+from subquad.lab.compare.study import Comparison
+
+#: Classes up to which the whole matrix is shown.
+SHOWN = 20
+WORST = 5
+
+
+def confusion(comparison: Comparison) -> dict[str, Any] | None:
+    """The matrix of the best mixer (summed over seeds) and its worst classes, for the template;
+    None where the task has no classes."""
+    figure = comparison.figure
+    if figure.key != "accuracy":
+        return None
+    rows = [c for c in comparison.candidates() if not c.floor]
+    best = max(rows, key=lambda c: c.mean).name
+    metrics = [r.held_out if figure.split == "held-out" else r.test for r in comparison.of(best)]
+    tables = [m["confusion"] for m in metrics if m is not None]
+    n = len(tables[0])
+    total = [[sum(t[i][j] for t in tables) for j in range(n)] for i in range(n)]
+    names = list(comparison.labels) or [str(i) for i in range(n)]
+    return {
+        "mixer": best,
+        "names": names,
+        "runs": len(tables),
+        "cells": _cells(total) if n <= SHOWN else [],
+        "worst": _worst(total, names),
+        "sentence": _sentence(total, names),
+    }
+
+
+def _cells(total: list[list[int]]) -> list[list[dict[str, Any]]]:
+    """Each cell with the part of its row, by which it is shaded."""
+    out = []
+    for i, line in enumerate(total):
+        seen = max(sum(line), 1)
+        out.append(
+            [
+                {
+                    "count": count,
+                    "share": f"{count / seen if i == j else min(4 * count / seen, 1):.3f}",
+                    "kind": "zero" if not count else "right" if i == j else "wrong",
+                }
+                for j, count in enumerate(line)
+            ]
+        )
+    return out
+
+
+def _worst(total: list[list[int]], names: list[str]) -> list[dict[str, str]]:
+    scores = []
+    for i, line in enumerate(total):
+        right, true, said = total[i][i], sum(line), sum(row[i] for row in total)
+        if true:
+            scores.append((2 * right / (true + said), right / max(said, 1), right / true, true, i))
+    scores.sort()
+    return [
+        {
+            "name": names[i],
+            "f1": f"{100 * f1:.1f} %",
+            "precision": f"{100 * precision:.1f} %",
+            "recall": f"{100 * recall:.1f} %",
+            "examples": f"{true:,}",
+        }
+        for f1, precision, recall, true, i in scores[:WORST]
+    ]
+
+
+def _sentence(total: list[list[int]], names: list[str]) -> str:
+    wrong = [
+        (count, names[i], names[j])
+        for i, line in enumerate(total)
+        for j, count in enumerate(line)
+        if i != j and count
+    ]
+    if not wrong:
+        return "Nothing on these rows."
+    all_wrong = sum(w[0] for w in wrong)
+    count, true, said = max(wrong)
+    return (
+        f"{all_wrong:,} of {sum(map(sum, total)):,} answers are wrong. "
+        f"The most frequent mistake: {true} taken for {said} ({count:,}×)."
+    )

@@ -1,0 +1,224 @@
+"""A comparison as one HTML file: numbers come in, formatted strings go out to the template.
+
+Everything that a person could have typed (paths, labels, column names) is escaped by the template
+engine; only the drawings, which are ours, are passed as markup.
+"""
+
+import statistics
+from typing import Any
+
+from markupsafe import Markup
+
+from subquad.data import digits
+from subquad.lab.compare import figures
+from subquad.lab.compare.confusion import confusion
+from subquad.lab.compare.floors import BAG
+from subquad.lab.compare.study import RESULTS, Comparison
+from subquad.lab.compare.verdict import Candidate, Figure
+from subquad.lab.drawing.pages import environment, machine_facts, style
+from subquad.lab.drawing.svg import series
+from subquad.lab.instruments.layer import Measured
+
+Context = dict[str, Any]
+
+
+def render(comparison: Comparison, demo: Context | None = None) -> str:
+    """The page of a comparison; with ``demo`` (see ``demo.context``) the page of the demo."""
+    context = {
+        "c": comparison,
+        "css": style(),
+        "title": "subquad demo" if demo else f"subquad compare: {comparison.config.data.path}",
+        "demo": demo,
+        "results_name": RESULTS,
+        "config": comparison.config.to_json().strip(),
+        "how": [*_how(comparison), *(demo or {}).get("how", [])],
+        "facts": _facts(comparison),
+        "confusion": confusion(comparison),
+    }
+    context |= _table(comparison) | _quality(comparison) | _cost(comparison.measured)
+    return environment().get_template("report.html.j2").render(context)
+
+
+def _quality(comparison: Comparison) -> Context:
+    shown = {c.name for c in figures.floors_in_view(comparison)}
+    hidden = [c for c in comparison.candidates() if c.floor and c.name not in shown]
+    return {
+        "quality": Markup(figures.quality_speed(comparison)),
+        "learning": Markup(figures.learning(comparison)),
+        "floor_lines": bool(shown),
+        "out_of_view": ", ".join(f"{c.name} ({comparison.figure.show(c.mean)})" for c in hidden),
+    }
+
+
+def _table(comparison: Comparison) -> Context:
+    """Rows best first; the columns are the metrics on the split that decides."""
+    deciding = comparison.figure
+    keys = [deciding.key, *(["macro_f1"] if deciding.key == "accuracy" else [])]
+    order = sorted(
+        comparison.candidates(), key=lambda c: -c.mean if deciding.higher_is_better else c.mean
+    )
+    colours = series(comparison.mixers)
+    rows = [_row(comparison, c, keys, c is order[0], colours.get(c.name)) for c in order]
+    return {
+        "heads": [Figure(k, True, deciding.rows, deciding.split).title for k in keys],
+        "rows": rows,
+        "pace": "rows/s" if _texts(comparison) else "tokens/s",
+        "caption": _caption(comparison),
+        "table_note": _table_note(comparison),
+    }
+
+
+def _texts(comparison: Comparison) -> bool:
+    """Whether a row is a text, whose number a person cares about more than its tokens."""
+    return comparison.config.task == "classify" and comparison.config.data.path != digits.NAME
+
+
+def _caption(comparison: Comparison) -> str:
+    figure, seeds = comparison.figure, len(comparison.seeds)
+    where = comparison.test if figure.split == "test" else "held out from training"
+    seeded = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
+    return (
+        f"On {figure.rows:,} {'rows of ' if figure.split == 'test' else 'rows '}{where}; {seeded}."
+    )
+
+
+def _table_note(comparison: Comparison) -> str:
+    first = comparison.floors[0] if comparison.floors else ()
+    said = [f"{floor.name[0].upper()}{floor.name[1:]}: {floor.what}." for floor in first]
+    if comparison.figure.percent:
+        said.append(f"One row is {100 / comparison.figure.rows:.2g} points.")
+    return " ".join(said)
+
+
+def _row(
+    comparison: Comparison, c: Candidate, keys: list[str], best: bool, colour: int | None
+) -> Context:
+    verdict = comparison.verdict
+    cells = [_cell(comparison, c.name, key) for key in keys]
+    tags = ["best"] if best else ["level"] if c.name in verdict.level else []
+    if c.name == verdict.choice and verdict.claimed:
+        tags.append("recommended")
+    row = {"name": c.name, "floor": c.floor, "best": best, "tag": " · ".join(tags), "cells": cells}
+    if c.floor:
+        seconds = statistics.fmean(
+            f.seconds for s in comparison.floors for f in s if f.name == c.name
+        )
+        blank = {"parameters": "–", "step": "–", "pace": "–", "series": None}
+        return row | blank | {"seconds": f"{seconds:.1f}"}
+    runs = comparison.of(c.name)
+    texts = _texts(comparison)
+    pace = [r.rows_per_second if texts else r.tokens_per_second for r in runs]
+    return row | {
+        "parameters": f"{runs[0].parameters:,}",
+        "seconds": f"{statistics.fmean(r.seconds for r in runs):,.1f}",
+        "step": f"{1e3 * (c.seconds or 0):,.1f}",
+        "pace": f"{statistics.median(pace):,.0f}",
+        "series": colour,
+    }
+
+
+def _cell(comparison: Comparison, name: str, key: str) -> Context:
+    figure = comparison.figure
+    sources: list[Any] = [r for r in comparison.runs if r.mixer == name]
+    sources += [f for seed in comparison.floors for f in seed if f.name == name]
+    split = "held_out" if figure.split == "held-out" else "test"
+    values = [getattr(s, split)[key] for s in sources]
+    shown = Figure(key, True, figure.rows, figure.split)
+    std = shown.show(statistics.stdev(values)).removesuffix(" %") if len(values) > 1 else ""
+    return {"mean": shown.show(statistics.fmean(values)), "std": std}
+
+
+def _cost(measured: Measured | None) -> Context:
+    if measured is None or not measured.points:
+        return {"time": ""}
+    mixers = list(dict.fromkeys(p.mixer for p in measured.points))
+    lengths = sorted({p.length for p in measured.points})
+    shown = sorted({lengths[0], lengths[len(lengths) // 2], lengths[-1]})
+    colours = series(mixers)
+    rows = [
+        {
+            "name": m,
+            "series": colours[m],
+            "times": [_time(measured, m, t) for t in shown],
+            "time": _power(measured.slope(m)),
+            "memory": _power(measured.slope(m, "nbytes")),
+        }
+        for m in mixers
+    ]
+    return {
+        "time": Markup(figures.cost(measured, "seconds")),
+        "memory": Markup(figures.cost(measured, "nbytes")),
+        "slopes": rows,
+        "lengths": [f"{t:,}" for t in shown],
+        "cost_sentence": cost_sentence(measured),
+    }
+
+
+def _time(measured: Measured, mixer: str, length: int) -> str:
+    found = [p for p in measured.of(mixer) if p.length == length]
+    return f"{found[0].seconds * 1e3:,.3g}" if found else "too slow"
+
+
+def _power(slope: float | None) -> str:
+    return "–" if slope is None else f"{slope:.2f}"
+
+
+def cost_sentence(measured: Measured) -> str:
+    """Where softmax becomes the dearer one, in words; a layer here is mixer and feed-forward."""
+    rows = (
+        f"One layer (mixer and feed-forward) of width {measured.d}, "
+        f"{'causal, ' if measured.causal else ''}in {measured.precision}."
+    )
+    softmax = {p.length: p.seconds for p in measured.of("softmax")}
+    said = []
+    for m in dict.fromkeys(p.mixer for p in measured.points):
+        both = [
+            (p.length, softmax[p.length] / p.seconds) for p in measured.of(m) if p.length in softmax
+        ]
+        if m in ("softmax", "none") or not both:
+            continue
+        length, ratio = both[-1]
+        if ratio >= 1:
+            said.append(f"{m} is {ratio:.1f}× as fast as softmax at {length:,} tokens")
+        else:
+            said.append(f"{m} takes {1 / ratio:.1f}× softmax's time even at {length:,} tokens")
+    return f"{rows} {'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}{'.' if said else ''}".strip()
+
+
+def _how(comparison: Comparison) -> list[str]:
+    figure, config = comparison.figure, comparison.config
+    t = config.training
+    given = {"epochs": t.epochs, "steps": t.steps, "minutes": t.minutes}
+    budget = next(f"{v:g} {k if v != 1 else k[:-1]}" for k, v in given.items() if v is not None)
+    lines = [
+        f"Every mixer had the same data, the same budget ({budget}, batch "
+        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "
+        "them.",
+    ]
+    if figure.split == "test":
+        lines.append(
+            "Figures are on the test file, with each run's best weights as chosen on rows held out "
+            "from training. The test file chose nothing."
+        )
+    else:
+        lines.append(
+            "Figures are on rows held out from training, with the weights at the end of training: "
+            "these rows chose no weights. They are still not a test set; whoever tries many "
+            "settings on them will fit them. --test FILE gives figures on rows of your own."
+        )
+    if any(f.name == BAG for seed in comparison.floors for f in seed):
+        lines.append("The bag of words was fitted to exactly the rows the models were trained on.")
+    lines.append(
+        "Two methods are called different only if their means differ by more than the noise of the "
+        "seeds: Student's t (95 %) times the standard error of the difference, and never less than "
+        "one row. With one seed nothing is claimed."
+        if len(comparison.seeds) > 1
+        else "One seed was run, so no difference between mixers is claimed."
+    )
+    lines.append("Mixers took turns, seed by seed. Step times are medians, without evaluations.")
+    return lines
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    seeds = ", ".join(map(str, comparison.seeds))
+    return [*machine_facts(comparison.machine), ("seeds", seeds)]

@@ -1,0 +1,1 @@
+"""What it is for, on built-in data, in a few minutes."""

@@ -1,0 +1,1 @@
+"""What measures: time, memory, operations, the machine, a layer, generation."""
