@@ -26,7 +26,7 @@ from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
-from subquad.tasks import Config, Task, check, task_class
+from subquad.tasks import Config, Task, check, load_config, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
@@ -78,7 +78,7 @@ def _check(config: Config, out: Path, resume: bool) -> None:
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
     if checkpoint.checkpoints(out):  # the data can settle some fields: those are compared later
-        Config.load(out / checkpoint.CONFIG).refuse(
+        load_config(out / checkpoint.CONFIG).refuse(
             config, out, but=task_class(config.task).settled
         )
     if out.exists() and not out.is_dir():
@@ -166,7 +166,7 @@ class _Loop:
         return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
-        Config.load(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
+        load_config(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
         if _read(self.out / "data.json") != self._data():
             raise SubquadError(
                 f"{self.config.data.path} has changed since {self.out} was begun; "

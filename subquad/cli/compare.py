@@ -6,10 +6,16 @@ from typing import Any
 import click
 
 from subquad.cli.console import bar, json_flag, result, say
-from subquad.cli.flags import config_flags, configure
+from subquad.cli.flags import TaskCommand, configure
 
 
-@click.command()
+class _Compare(TaskCommand):
+    """The mixers are those that are compared."""
+
+    without = ("mixers",)
+
+
+@click.command(cls=_Compare)
 @click.argument("data")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
 @click.option(
@@ -77,6 +83,3 @@ def table(made: Any) -> list[str]:
         spread = f" ± {row.std:.4f}" if len(row.values) > 1 else ""
         lines.append(f"{row.name:<{width}}  {row.mean:.4f}{spread}")
     return lines
-
-
-config_flags(without=("mixers",))(command)

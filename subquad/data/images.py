@@ -14,6 +14,7 @@ import numpy.typing as npt
 from subquad.data import digits, idx
 from subquad.data.files import ByteFile, named
 from subquad.data.folders import class_of, walk
+from subquad.data.targets import Classes
 from subquad.errors import SubquadError, UsageError
 
 Pixels = npt.NDArray[np.uint8]
@@ -74,9 +75,8 @@ def open_images(path: str | Path) -> Images:
 
 def _digits() -> Images:
     examples = digits.load()
-    assert examples.labels is not None
     pixels = examples.tokens.values.astype(np.uint8).reshape(-1, *digits.SHAPE)
-    labels = tuple(map(str, examples.labels.tolist()))
+    labels = tuple(map(str, examples.answers(Classes).tolist()))
     detected = f"{digits.NAME}: {_size(pixels)}, built in, with labels"
     return Images(pixels, labels, digits.LEVELS, detected)
 

@@ -56,7 +56,7 @@ def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
         "norm": config.norm,
         "eps": config.norm_eps,
         "gelu": config.gelu,
-        "pooling": config.pooling,
+        "pooling": model.pooling,
         "cls": model.cls,
     }
 

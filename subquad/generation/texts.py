@@ -19,7 +19,7 @@ from subquad.generation.saved import Saved, fingerprint
 from subquad.generation.streaming import TextStream
 from subquad.models import CausalModel
 from subquad.run import Run
-from subquad.tasks.language import Language
+from subquad.tasks.outputs import TextOutput
 
 #: Tokens of a text, if nobody says how many.
 USUAL_LENGTH = 200
@@ -95,9 +95,9 @@ def write(
         UsageError: the run is of another task, a prompt and length do not fit the positions that
             the model has learned, or parts of the request do not go together.
     """
-    task, model = run.task, run.model
-    if not isinstance(task, Language) or not isinstance(model, CausalModel):
-        raise UsageError(f"{run.path} is a {run.config.task} run; only language runs write texts")
+    task, model = run.task.generates(), run.model
+    if not isinstance(task, TextOutput) or not isinstance(model, CausalModel):
+        raise UsageError(f"{run.path} is a {run.config.task} run; it writes no texts")
     _check(request, how)
     if request.state is not None:
         request.state.check(run, request.weights)
@@ -124,7 +124,7 @@ def _check(request: Request, how: Sampling) -> None:
             raise UsageError("beams take the likeliest: temperature, top-k and so on mean nothing")
 
 
-def _ids(task: Language, prompt: str, request: Request) -> list[int]:
+def _ids(task: TextOutput, prompt: str, request: Request) -> list[int]:
     try:
         prompt.encode()
     except UnicodeEncodeError:
@@ -167,7 +167,7 @@ class _Job:
     """A request in hand."""
 
     run: Run
-    task: Language
+    task: TextOutput
     request: Request
     how: Sampling
     length: int

@@ -113,7 +113,6 @@ def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
         mixer_options={"fnet": options},
         projection=True,
         initialisation="fnet",
-        pooling="pooler",
         heads=1,
         **given,
     )
@@ -136,7 +135,7 @@ def save(given: Exchanged, folder: str | Path) -> None:
         SubquadError: the model is not an FNet as theirs, or the folder cannot be written.
     """
     folder, config = Path(folder), given.config
-    _same_function(config)
+    _same_function(given)
     names = {name: _theirs(name, given.architecture) for name in given.model.state_dict()}
     tensors = {
         names[name]: tensor.detach().cpu().contiguous().clone()
@@ -196,8 +195,11 @@ def _model(
     cls, heads, _ = ARCHITECTURES[architecture]
     if cls is Pretraining:
         return Pretraining(config, vocabulary=vocabulary, length=length, heads=heads)
-    made = Classifier if cls is Classifier else TokenClassifier
-    return made(config, vocabulary=vocabulary, length=length, classes=classes)
+    if cls is TokenClassifier:
+        return TokenClassifier(config, vocabulary=vocabulary, length=length, classes=classes)
+    return Classifier(
+        config, vocabulary=vocabulary, length=length, classes=classes, pooling="pooler"
+    )
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
@@ -255,21 +257,23 @@ def _fill(model: nn.Module, found: Mapping[str, Tensor], architecture: str, path
         tensor.copy_(found[name])
 
 
-def _same_function(config: ModelConfig) -> None:
+def _same_function(given: Exchanged) -> None:
     """Refuse to write what ``transformers`` would compute otherwise."""
+    config, model = given.config, given.model
     wrong = [
         f"{name} is {getattr(config, name)!r}, theirs {theirs!r}"
         for name, theirs in (
             ("norm", "post"),
             ("positions", "learned"),
             ("projection", True),
-            ("pooling", "pooler"),
         )
         if getattr(config, name) != theirs
     ]
     others = sorted(set(config.layer_mixers()) - {"fnet"})
     wrong += [f"layers of {', '.join(others)}"] if others else []
     wrong += [] if config.types else ["it has no token types"]
+    if isinstance(model, Classifier) and model.pooling != "pooler":
+        wrong.append(f"pooling is {model.pooling!r}, theirs 'pooler'")
     if (kind := config.mixer_options.get("fnet", {}).get("transform", "fourier")) != "fourier":
         wrong.append(f"the transform is {kind!r}")
     if wrong:

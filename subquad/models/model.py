@@ -1,5 +1,7 @@
 """The two models: a classifier over whole rows, and a causal model that streams."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -12,6 +14,9 @@ from subquad.models.embeddings import Embedding, real_positions
 from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
+
+#: How a classifier sums up a row.
+Pooling = Literal["mean", "cls", "attention", "pooler"]
 
 
 class Encoder(nn.Module):
@@ -84,17 +89,28 @@ class Classifier(nn.Module):
 
     ``pooling="cls"`` puts a token of its own (id ``vocabulary``) before every row and reads there;
     ``"mean"`` averages over the real tokens; ``"attention"`` weighs them; ``"pooler"`` reads the
-    row's first token, as BERT.
+    row's first token, as BERT. ``token_dropout`` is the part of a row's tokens that is left out in
+    training.
     """
 
-    def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        vocabulary: int,
+        length: int,
+        classes: int,
+        pooling: Pooling = "mean",
+        token_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.cls = vocabulary if config.pooling == "cls" else None
+        self.pooling = pooling
+        self.cls = vocabulary if pooling == "cls" else None
         extra = 0 if self.cls is None else 1
         self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
         poolers = {"attention": AttentionPooling, "pooler": Pooler}
-        self.pooler = poolers[config.pooling](config.d) if config.pooling in poolers else None
-        self.token_dropout = config.token_dropout or 0.0
+        self.pooler = poolers[pooling](config.d) if pooling in poolers else None
+        self.token_dropout = token_dropout
         self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self, config.initialisation)

@@ -194,12 +194,13 @@ def _images() -> list[Row]:
     """Seconds for one image; the ratio is how much faster the recurrent form is."""
     rows = []
     for paper, batch, rounds in _TOGETHER:
-        config = paper.settings(task_class("pixels").defaults()).model
+        config = paper.settings(task_class("pixels").defaults())
         found = generation_speed(
-            config,
+            config.model,
             levels=256,
             length=paper.length,
             batch=batch,
+            mixture=config.options.mixture,
             rounds=rounds,
             ways=drawing.WAYS,
         )

@@ -173,20 +173,20 @@ def compare_config(settings: Settings) -> Config:
     fp32, because so narrow a softmax attention is several times slower in bf16.
     """
     config = task_class("classify").defaults()
-    return replace(
-        config,
-        data=replace(config.data, path=digits.NAME, validation=0.25),
-        model=replace(
-            config.model, layers=1, d=64, heads=4, ff=128, dropout=0.0, token_dropout=0.0
-        ),
-        training=replace(
-            config.training,
-            epochs=settings.epochs,
-            batch=16,
-            lr=4e-3,
-            precision="fp32",
-            label_smoothing=0.0,
-        ),
+    return config.having(
+        path=digits.NAME,
+        validation=0.25,
+        layers=1,
+        d=64,
+        heads=4,
+        ff=128,
+        dropout=0.0,
+        token_dropout=0.0,
+        epochs=settings.epochs,
+        batch=16,
+        lr=4e-3,
+        precision="fp32",
+        label_smoothing=0.0,
     )
 
 

@@ -39,7 +39,6 @@ from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, sp
 from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
-from subquad.tasks.language import Language
 from subquad.tasks.texts import skipped
 
 __all__ = ["ROWS", "Head", "Inspection", "Layer", "Text", "inspect"]
@@ -132,7 +131,7 @@ def inspect(
     """
     from subquad.lab.inspect.page import document, page, picture
 
-    tokenizer = getattr(run.task, "tokenizer", None)
+    tokenizer = run.task.tokenizer
     if tokenizer is None:
         raise UsageError(f"{run.path} reads no text, so there are no words to look at")
     if not texts and file is None:
@@ -143,7 +142,7 @@ def inspect(
     whole = list(texts) or read[:DRAWN]
     shown = [_text(run, tokenizer, text) for text in whole]
     gathered = _Gathered()
-    for done, group in _batches(run, tokenizer, read or whole):
+    for done, group in _batches(run, read or whole):
         _gather(run, len(tokenizer) + 1, group, gathered)
         watch({"text": f"{gathered.rows} rows"}, done)
     heads = list(_heads(gathered, tokenizer))
@@ -180,13 +179,9 @@ def _read(run: Run, file: str, rows: int) -> tuple[list[str], str]:
     return read, left_out
 
 
-def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str], *, cut: bool = True) -> Ragged:
+def _encode(run: Run, texts: Sequence[str], *, cut: bool = True) -> Ragged:
     """Ids as the task gives them to its model, and all of them unless ``cut``."""
-    length = run.config.data.length if cut else None
-    if isinstance(run.task, Language):
-        rows = tokenizer.rows(texts, length and length - 1)
-        return Ragged.of(np.concatenate([[run.task.start], row]).astype(np.int32) for row in rows)
-    return tokenizer.ragged(texts, length)
+    return run.task.rows(texts, run.config.data.length if cut else None)
 
 
 def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Tensor]:
@@ -201,14 +196,11 @@ def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Ten
 
 @torch.inference_mode()
 def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
-    ragged = _encode(run, tokenizer, [text])
-    whole = _encode(run, tokenizer, [text], cut=False)
+    ragged = _encode(run, [text])
+    whole = _encode(run, [text], cut=False)
     ids, layers, logits = _look(run, ragged)
-    t, answer = ids.shape[1], ""  # a mixer of fixed length sees padding too
-    if run.config.task == "classify":
-        chances = logits[0].float().softmax(-1)
-        names = run.task.labels.names  # type: ignore[attr-defined]
-        answer = f"says {names[int(chances.argmax())]} ({float(chances.max()):.0%})"
+    t = ids.shape[1]  # a mixer of fixed length sees padding too
+    answer = run.task.answer(logits[0])
     unread = len(whole.values) - len(ragged.values)
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
     for n, seen in enumerate(layers):
@@ -223,9 +215,9 @@ def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
     return made
 
 
-def _batches(run: Run, tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
+def _batches(run: Run, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
     for i in range(0, len(texts), EVALUATION_BATCH):
-        yield i / len(texts), _encode(run, tokenizer, texts[i : i + EVALUATION_BATCH])
+        yield i / len(texts), _encode(run, texts[i : i + EVALUATION_BATCH])
 
 
 @torch.inference_mode()

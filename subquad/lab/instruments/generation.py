@@ -60,16 +60,18 @@ def generation_speed(
     levels: int,
     length: int,
     batch: int,
+    mixture: int = 0,
     rounds: int = 3,
     ways: tuple[str, ...] = USUAL,
 ) -> list[Speed]:
-    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs."""
-    head = Head(mixture=config.mixture, levels=levels if config.mixture else 0)
+    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs; pixels
+    are drawn from a ``mixture`` of so many logistics, or (0) from a probability for each level."""
+    head = Head(mixture=mixture, levels=levels if mixture else 0)
     models = {
         mixer: CausalModel(
             replace(config, mixers=(mixer,), mixer_options={}),
             inputs=levels + 1,
-            outputs=PARTS * config.mixture or levels,
+            outputs=PARTS * mixture or levels,
             length=length,
         ).eval()
         for mixer in ("linear", "softmax")

@@ -29,6 +29,8 @@ from subquad.training import train
 WAYS = (RECURRENT, CACHED, COPIED, RECOMPUTED)
 #: Images on the sheet.
 SHOWN = 64
+#: Logistics of the paper's pixel.
+MIXTURE = 10
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,18 @@ class Paper:
 
     def settings(self, config: Config) -> Config:
         """The paper's model and optimiser; its widths are 256, 8 heads of 32, and 1,024."""
-        return replace(
-            config,
-            model=replace(
-                config.model, layers=self.layers, d=256, heads=8, ff=1024, mixture=10, dropout=0.0
-            ),
-            training=replace(
-                config.training,
-                optimizer="radam",
-                lr=1e-4,
-                schedule="constant",
-                warmup=0.0,
-                weight_decay=0.0,
-                batch=self.batch,
-                epochs=250.0,
-                minutes=None,
-            ),
+        shape = {"layers": self.layers, "d": 256, "heads": 8, "ff": 1024, "dropout": 0.0}
+        return config.having(
+            **shape,
+            mixture=MIXTURE,
+            optimizer="radam",
+            lr=1e-4,
+            schedule="constant",
+            warmup=0.0,
+            weight_decay=0.0,
+            batch=self.batch,
+            epochs=250.0,
+            minutes=None,
         )
 
 
@@ -114,22 +112,20 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
     config = replace(usual, data=replace(usual.data, path=path, validation=0.01))
     if full:
         return paper.settings(config)
-    return replace(
-        config,
-        model=replace(
-            config.model,
-            mixers=("raster", "raster", "raster", "linear"),
-            mixer_options={"raster": paper.near},
-            waves=32,
-            layers=4,
-            d=96,
-            ff=256,
-            dropout=0.0,
-            norm="pre",
-        ),
-        training=replace(
-            config.training, epochs=None, minutes=paper.minutes, batch=2, lr=4e-3, evaluations=2
-        ),
+    return config.having(
+        mixers=("raster", "raster", "raster", "linear"),
+        mixer_options={"raster": paper.near},
+        level_cosines=32,
+        layers=4,
+        d=96,
+        ff=256,
+        dropout=0.0,
+        norm="pre",
+        epochs=None,
+        minutes=paper.minutes,
+        batch=2,
+        lr=4e-3,
+        evaluations=2,
     )
 
 
@@ -162,11 +158,17 @@ def _sheet(run: Run) -> bytes:
 def _speeds(paper: Paper, full: bool) -> list[Speed]:
     """The ways of generating, at the paper's model and length."""
     usual = task_class("pixels").defaults()
-    config = paper.settings(usual).model
+    config = paper.settings(usual)
     batch = 8 if paper.length < 1000 or full else 1
     rounds = 3 if full else 1
     return generation_speed(
-        config, levels=256, length=paper.length, batch=batch, rounds=rounds, ways=WAYS
+        config.model,
+        levels=256,
+        length=paper.length,
+        batch=batch,
+        mixture=config.options.mixture,
+        rounds=rounds,
+        ways=WAYS,
     )
 
 
@@ -268,7 +270,7 @@ def _distance(config: Config, paper: Paper, full: bool) -> list[str]:
         f"The paper's layers are all linear attention; here, from the bottom: "
         f"{', '.join(m.layer_mixers())}. Raster mixes a pixel with its neighbours in the picture.",
         "The paper's pixel is a mixture of 10 logistics; here it is one of 256 levels, whose "
-        f"vectors share {m.waves} cosines.",
+        f"vectors share {config.options.level_cosines} cosines.",
         f"The paper trains {paper.budget} with RAdam at 1e-4; this run {_budget(t)} with "
         f"AdamW at {t.lr:g}, batch {t.batch}, pre-norm.",
         "Speeds are at the paper's model in fp32, with fresh weights, from one round; for more "

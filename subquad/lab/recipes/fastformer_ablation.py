@@ -84,9 +84,8 @@ def config(path: str, *, full: bool) -> Config:
         task="classify",
         data=DataConfig(path=path, length=64, vocabulary=8000),
         model=replace(usual.model, mixers=(MIXER,), d=32, heads=4, layers=1, ff=64, dropout=0.1),
-        training=TrainConfig(
-            epochs=1, batch=64, lr=8e-3, label_smoothing=0.1, evaluations=2, precision="fp32"
-        ),
+        training=TrainConfig(epochs=1, batch=64, lr=8e-3, evaluations=2, precision="fp32"),
+        options=usual.options,
     )
 
 
@@ -152,7 +151,8 @@ def _width(model: ModelConfig, target: ModelConfig, task: Classify) -> int:
     def size(config: ModelConfig) -> int:
         words, classes = len(task.tokenizer or ()), len(task.labels)
         length = task.config.data.length
-        made = Classifier(config, vocabulary=words, length=length, classes=classes)
+        pooling = task.config.options.pooling
+        made = Classifier(config, vocabulary=words, length=length, classes=classes, pooling=pooling)
         return sum(p.numel() for p in made.parameters())
 
     wanted = size(target)

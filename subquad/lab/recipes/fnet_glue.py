@@ -135,7 +135,8 @@ def tuning(path: str, name: str, start: str, full: bool) -> Config:
         training = replace(config.training, epochs=3, batch=64, lr=1e-5)
         config = replace(config, training=training)
     config = transfer.inherit(config, ())
-    return replace(config, model=replace(config.model, dropout=0.1, token_dropout=0.0))
+    smoothing = {"label_smoothing": 0.0} if config.part_of("label_smoothing") else {}
+    return config.having(dropout=0.1, token_dropout=0.0, **smoothing)
 
 
 def _pretrained(job: Job, pieces: int) -> str:

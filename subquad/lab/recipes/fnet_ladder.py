@@ -135,7 +135,7 @@ def _training_step(config: Config, vocabulary: int) -> Callable[[], None]:
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).to(on)
     update = optimiser(model, config.training)
     tokens = torch.randint(vocabulary, (batch, t), device=on)
-    guesses = round(config.training.mask_rate * t)
+    guesses = round(config.options.mask_rate * t)
 
     def run() -> None:
         with autocast(precision, on):
@@ -155,7 +155,7 @@ def count(config: Config, vocabulary: int) -> float:
     t = config.data.length
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).eval()
     tokens = torch.ones(1, t, dtype=torch.int64)
-    guesses = round(config.training.mask_rate * t)
+    guesses = round(config.options.mask_rate * t)
 
     def run() -> None:
         x, pooled = model(tokens)
