@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from subquad.models import CausalModel, Classifier
+from subquad.errors import UsageError
+from subquad.models import CausalModel, Classifier, Embedding
 
 FILE = "selftest.safetensors"
 #: None of them is the size of the example that a graph is made with.
@@ -47,7 +48,10 @@ def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
 
 def known_tokens(model: Classifier) -> int:
     """The ids that a row may hold: the one that stands for the row is not among them."""
-    return model.encoder.embedding.tokens.num_embeddings - (model.cls is not None)
+    front = model.encoder.embedding
+    if not isinstance(front, Embedding):
+        raise UsageError("no graph is made of a model that reads frames: tokens are expected")
+    return front.tokens.num_embeddings - (model.cls is not None)
 
 
 def _classes(model: Classifier, rows: int, length: int) -> dict[str, Tensor]:

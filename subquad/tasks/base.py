@@ -184,7 +184,7 @@ class Task(ABC):
         Raises:
             UsageError: there is no such page; the reason is given.
         """
-        raise UsageError(f"no page is made for the task {self.name}")
+        raise UsageError(f"the task is {self.name}; a page shows texts, pictures or classes")
 
     def floors(self) -> tuple[str, ...]:
         """The simple methods that a model of this task must beat, by their names in the laboratory

@@ -20,17 +20,12 @@ from subquad.training import train
 WORDS = {"sport": "match goal team coach league", "money": "bank stock price trade loan"}
 
 
-def trained(tmp_path, task, mixers, text, **model):
+def trained(tmp_path, task, mixers, text, **changes):
     (tmp_path / "data.csv").write_text(text, encoding="utf-8")
     usual = task_class(task).defaults()
-    config = replace(
-        usual,
-        data=replace(usual.data, path=str(tmp_path / "data.csv"), length=24),
-        model=replace(
-            usual.model, mixers=mixers, layers=len(mixers), d=16, heads=2, ff=16, **model
-        ),
-        training=replace(usual.training, minutes=None, epochs=None, steps=3, evaluations=1),
-    )
+    shape = {"mixers": mixers, "layers": len(mixers), "d": 16, "heads": 2, "ff": 16} | changes
+    budget = {"minutes": None, "epochs": None, "steps": 3, "evaluations": 1}
+    config = usual.having(path=str(tmp_path / "data.csv"), length=24, **shape, **budget)
     return train(config, tmp_path / "run")
 
 

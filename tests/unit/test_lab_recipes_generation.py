@@ -57,7 +57,7 @@ def test_copy_task_needs_no_data(tmp_path):
 def test_the_papers_settings_are_the_full_preset():
     c = drawing.preset(drawing.MNIST, "x", full=True)
     m, t = c.model, c.training
-    assert (m.layers, m.d, m.heads, m.ff, m.mixture) == (8, 256, 8, 1024, 10)
+    assert (m.layers, m.d, m.heads, m.ff, c.options.mixture) == (8, 256, 8, 1024, 10)
     assert (t.optimizer, t.lr, t.epochs, t.batch) == ("radam", 1e-4, 250, 10)
     assert drawing.preset(drawing.CIFAR10, "x", full=True).model.layers == 16
 
