@@ -14,19 +14,17 @@ from typing import Any
 from subquad import checkpoint
 from subquad.data.batches import Examples
 from subquad.errors import SubquadError
+from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
 from subquad.run import load, score
 from subquad.tasks import Config
 from subquad.training import train
 
-#: Called with each line of a run's metrics (its name under ``run``) and the part of all work done.
-Watch = Callable[[dict[str, Any], float], None]
-
 #: Steps at the beginning that are left out of the seconds per step: first uses are slow.
 WARM = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """What one run showed."""
 
@@ -84,7 +82,7 @@ def obtain(
     return result
 
 
-def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
+def _timed(steps: list[float], name: str, watch: Watch) -> Callable[[dict[str, Any], float], None]:
     """Note the time of every step that follows a step (not an evaluation) directly."""
     last: list[float] = []
 
@@ -96,7 +94,7 @@ def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
             last[:] = [now]
         else:
             last.clear()
-        watch({"run": name} | line, spent)
+        watch(Progress(spent, f"training {name}"))
 
     return note
 

@@ -9,11 +9,10 @@
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -34,72 +33,23 @@ from subquad.lab.inspect.channels import (
     features,
     watched,
 )
-from subquad.lab.inspect.likings import Floats, Judgement, Likings, judge
+from subquad.lab.inspect.inspection import Head, Inspection, Text
+from subquad.lab.inspect.likings import Likings, judge
+from subquad.lab.inspect.page import document, page, picture
 from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, spectrum
+from subquad.lab.progress import Progress, Watch, ignore
 from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
 from subquad.tasks.language import Language
 from subquad.tasks.texts import skipped
 
-__all__ = ["ROWS", "Head", "Inspection", "Layer", "Text", "inspect"]
-
-Watch = Callable[[dict[str, Any], float], None]
+__all__ = ["ROWS", "Head", "Inspection", "Text", "inspect"]
 
 #: Texts of a file that are read, and of those that are drawn if none are given.
 ROWS, DRAWN = 1000, 3
 #: Tokens shown of what a head likes, and of a topic; features shown of each head.
 FAVOURITES, TOPIC_TOKENS, FEATURES = 10, 6, 4
-
-
-@dataclass(frozen=True)
-class Text:
-    """One row as the model saw it."""
-
-    tokens: list[str]
-    answer: str
-    """What the run says about it; empty for a causal run."""
-    weights: dict[tuple[int, str], Floats]
-    """By layer and channel: ``[t, h]``."""
-    unread: int = 0
-    """Tokens beyond the longest row that the run reads."""
-    maps: dict[int, Floats] = field(default_factory=dict)
-    """Softmax attention by layer: ``[h, reader, read]``."""
-    ranks: dict[int, Floats] = field(default_factory=dict)
-    """Effective rank of the state by layer: ``[h, t]``."""
-    spectra: dict[int, Floats] = field(default_factory=dict)
-    """Power by frequency of what comes to an FNet layer."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """One head of a channel, over the data set."""
-
-    layer: int
-    channel: str
-    head: int
-    correlation: float | None
-    favourites: list[tuple[str, float]]
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What was seen."""
-
-    run: str
-    task: str
-    layers: list[str]
-    """The mixer of each."""
-    texts: list[Text]
-    heads: list[Head]
-    topics: dict[int, list[tuple[Topic, list[str], list[str]]]]
-    judgement: Judgement | None
-    data: str
-    rows: int
-    """Rows of the data set that were read."""
-    skipped: str
-    """Which of its rows were left out, in a sentence."""
-    page: Path
 
 
 @dataclass
@@ -111,10 +61,6 @@ class _Gathered:
     rows: int = 0
 
 
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
-
-
 def inspect(
     run: Run,
     texts: Sequence[str] = (),
@@ -122,7 +68,7 @@ def inspect(
     file: str | None = None,
     rows: int = ROWS,
     out: Path,
-    watch: Watch = _ignore,
+    watch: Watch = ignore,
 ) -> Inspection:
     """Look at ``texts`` and at the first ``rows`` texts of ``file``; write a page into ``out``.
 
@@ -130,8 +76,6 @@ def inspect(
         UsageError: nothing to look at, or a run that reads no text.
         SubquadError: the file cannot be read, or holds no texts.
     """
-    from subquad.lab.inspect.page import document, page, picture
-
     tokenizer = getattr(run.task, "tokenizer", None)
     if tokenizer is None:
         raise UsageError(f"{run.path} reads no text, so there are no words to look at")
@@ -145,7 +89,7 @@ def inspect(
     gathered = _Gathered()
     for done, group in _batches(run, tokenizer, read or whole):
         _gather(run, len(tokenizer) + 1, group, gathered)
-        watch({"text": f"{gathered.rows} rows"}, done)
+        watch(Progress(done, f"{gathered.rows} rows"))
     heads = list(_heads(gathered, tokenizer))
     found = Inspection(
         run=run.path.name,

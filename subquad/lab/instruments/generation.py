@@ -8,8 +8,6 @@ a cache that is copied at every step what its "stateful" softmax did.
 """
 
 import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,6 +22,7 @@ from subquad.generation import (
     decoder_for,
     recompute_tokens,
 )
+from subquad.lab.instruments.timing import Prepared, Run, in_turns
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.logistics import PARTS
 
@@ -78,19 +77,21 @@ def generation_speed(
         model.requires_grad_(False)
     prompt = torch.full((batch, 1), levels)
     linear, softmax = models["linear"], models["softmax"]
-    known: dict[str, Callable[[int], float]] = {
-        RECURRENT: lambda n: _streamed(linear, prompt, n, head),
-        SCANNED: lambda n: _scanned(linear, prompt, n, head),
-        CACHED: lambda n: _scanned(softmax, prompt, n, head),
-        COPIED: lambda n: _copied(softmax, prompt, n, head),
-        RECOMPUTED: lambda n: _recomputed(softmax, prompt, n, head),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for name in ways:
-        known[name](min(8, length))  # first uses are slow
-    for _ in range(rounds):
-        for name in ways:
-            taken[name].append(known[name](length))
+
+    def candidates(n: int) -> dict[str, Prepared]:
+        known = {
+            RECURRENT: Prepared(lambda: _streamed(linear, prompt, n, head)),
+            SCANNED: Prepared(lambda: _scanned(linear, prompt, n, head)),
+            CACHED: Prepared(lambda: _scanned(softmax, prompt, n, head)),
+            COPIED: Prepared(lambda: _copied(softmax, prompt, n, head)),
+            RECOMPUTED: Prepared(lambda: _recomputed(softmax, prompt, n, head)),
+        }
+        return {name: known[name] for name in ways}
+
+    in_turns(candidates(min(8, length)), 1)  # first uses are slow
+    taken = in_turns(candidates(length), rounds).rounds
+    if RECOMPUTED in taken and length > FULL:
+        taken[RECOMPUTED] = [s / PREFIXES * length for s in taken[RECOMPUTED]]
     recurrent, cached = (_state_bytes(model, length) for model in (linear, softmax))
     held = {RECURRENT: recurrent, SCANNED: recurrent, CACHED: cached, COPIED: cached, RECOMPUTED: 0}
     return [
@@ -108,45 +109,44 @@ def generation_speed(
     ]
 
 
-def _streamed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+def _streamed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
     decoder = decoder_for(model, rows=len(prompt), head=head)
-    began = time.perf_counter()
-    continue_tokens(decoder, prompt, length, Sampling())
-    return time.perf_counter() - began
+    return lambda: continue_tokens(decoder, prompt, length, Sampling())
 
 
-def _scanned(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+def _scanned(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
     decoder = TorchDecoder(model, head=head)
-    began = time.perf_counter()
-    continue_tokens(decoder, prompt, length, Sampling())
-    return time.perf_counter() - began
+    return lambda: continue_tokens(decoder, prompt, length, Sampling())
 
 
-def _copied(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
+def _copied(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
     """Where gradients may be asked for, a cache cannot grow in place: it is copied."""
-    began = time.perf_counter()
-    tokens, state, streams = prompt, None, Streams.fresh(len(prompt))
-    with torch.enable_grad():
-        for _ in range(length):
-            outputs, state = model.scan(tokens, state)
-            tokens = streams.draw(outputs[:, -1].float(), Sampling(), head).unsqueeze(1)
-    return time.perf_counter() - began
+
+    def run() -> None:
+        tokens, state, streams = prompt, None, Streams.fresh(len(prompt))
+        with torch.enable_grad():
+            for _ in range(length):
+                outputs, state = model.scan(tokens, state)
+                tokens = streams.draw(outputs[:, -1].float(), Sampling(), head).unsqueeze(1)
+
+    return run
 
 
-@torch.inference_mode()
-def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
-    """Seconds for ``length`` tokens; beyond ``FULL`` the mean of some prefixes times ``length``."""
+def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
+    """All of ``length`` tokens; beyond ``FULL`` one pass over each of ``PREFIXES`` prefixes."""
     if length <= FULL:
-        began = time.perf_counter()
-        recompute_tokens(model, prompt, length, Sampling(), head)
-        return time.perf_counter() - began
-    taken = []
-    for i in range(PREFIXES):
-        rows = prompt.expand(-1, round((i + 0.5) * length / PREFIXES)).contiguous()
-        began = time.perf_counter()
-        model(rows)
-        taken.append(time.perf_counter() - began)
-    return statistics.fmean(taken) * length
+        return torch.inference_mode()(
+            lambda: recompute_tokens(model, prompt, length, Sampling(), head)
+        )
+    ends = [round((i + 0.5) * length / PREFIXES) for i in range(PREFIXES)]
+    prefixes = [prompt.expand(-1, end).contiguous() for end in ends]
+
+    @torch.inference_mode()
+    def run() -> None:
+        for rows in prefixes:
+            model(rows)
+
+    return run
 
 
 @torch.inference_mode()

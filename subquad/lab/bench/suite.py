@@ -5,22 +5,27 @@ and the median and quartiles over rounds are what is reported. Threads should be
 (``OMP_PROC_BIND=true OMP_PLACES=cores``; the command does): unpinned, two can share a core.
 """
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from subquad.lab.bench import attention
 from subquad.lab.bench import tokens as bench_tokens
-from subquad.lab.bench.result import BenchResult, Row, environment
+from subquad.lab.bench.result import BenchResult, Row
+from subquad.lab.instruments import machine
 from subquad.lab.instruments.generation import generation_speed
-from subquad.lab.instruments.timing import Times, interleave, peak_memory
-from subquad.lab.recipes import drawing
-from subquad.mixers import fnet, linear, transforms
+from subquad.lab.instruments.timing import Times, interleave
+from subquad.lab.progress import Progress, Watch, ignore
+from subquad.lab.published import CIFAR10, MNIST, WAYS
+from subquad.mixers import fnet, transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
-from subquad.models.precision import autocast, resolve
+from subquad.models.precision import autocast, device, resolve
 from subquad.tasks import task_class
 
 
@@ -56,80 +61,43 @@ class BenchConfig:
     memory: bool = True
 
 
-HEADS, WIDTH, STEP_TOKENS = 8, 64, 8192
+STEP_TOKENS = 8192
 
 
-def _softmax(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
-def _first(form: Callable[..., tuple[Tensor, object]], q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return form(q, k, v)[0]
-
-
-def _native(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    from subquad.kernels import causal_linear_attention
-
-    return causal_linear_attention(q, k, v)[0]
-
-
-#: Causal attention by name. The softmax one is the baseline.
-FORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "softmax": _softmax,
-    "native": _native,
-    "chunked": partial(_first, linear.chunked),
-}
-
-
-def forms() -> list[str]:
-    """The forms this installation has."""
-    from subquad.kernels import status
-
-    return [name for name in FORMS if name != "native" or status().native]
-
-
-def attention_inputs(t: int, grad: bool, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """q, k, v ``[1, 8, t, 64]``."""
-    return [torch.randn(1, HEADS, t, WIDTH).to(dtype).requires_grad_(grad) for _ in range(3)]
-
-
-def attention_run(form: str, inputs: list[Tensor], backward: bool) -> Callable[[], object]:
-    """One forward, or one forward and backward, of a form."""
-
-    def run() -> None:
-        if not backward:
-            with torch.no_grad():
-                FORMS[form](*inputs)
-            return
-        torch.autograd.grad(FORMS[form](*inputs).sum(), inputs)
-
-    return run
-
-
-def _rows(kind: str, t: int, times: Times, base: str) -> list[Row]:
+def _rows(kind: str, t: int, times: Times, base: str, *, over: bool = False) -> list[Row]:
+    """A row for each candidate; ``over``: the ratio is its own time over the base's."""
     made = []
     for name in times.rounds:
-        ratio, low, high = times.ratio(base, name)
-        rounds = len(times.rounds[name])
-        made.append(Row(kind, name, t, times.median(name), base, ratio, low, high, rounds))
+        ratio, low, high = times.ratio(name, base) if over else times.ratio(base, name)
+        made.append(
+            Row(
+                kind=kind,
+                name=name,
+                t=t,
+                seconds=times.median(name),
+                base=base,
+                ratio=ratio,
+                low=low,
+                high=high,
+                rounds=len(times.rounds[name]),
+            )
+        )
     return made
 
 
-def _attention(config: BenchConfig) -> list[Row]:
-    rows = []
+def _attention(config: BenchConfig) -> Iterator[list[Row]]:
     for t in (*config.lengths, *config.long_lengths):
-        names = [n for n in forms() if t in config.lengths or n == "native"]
+        names = [n for n in attention.forms() if t in config.lengths or n == "native"]
         for backward in (False, True) if t in config.lengths else (False,):
-            inputs = attention_inputs(t, backward)
-            runs = {n: attention_run(n, inputs, backward) for n in names}
+            inputs = attention.inputs(t, backward)
+            runs = {n: attention.call(n, inputs, backward) for n in names}
             if not backward and "native" in names:
-                half = attention_inputs(t, False, torch.bfloat16)
-                runs["native bf16"] = attention_run("native", half, False)
+                half = attention.inputs(t, False, torch.bfloat16)
+                runs["native bf16"] = attention.call("native", half, False)
             kind = "forward+backward" if backward else "forward"
             base = "softmax" if "softmax" in names else "native"
             if runs:
-                rows += _rows(kind, t, interleave(runs, config.seconds), base)
-    return rows
+                yield _rows(kind, t, interleave(runs, config.seconds), base)
 
 
 def _step(name: str, t: int) -> Callable[[], object]:
@@ -149,22 +117,15 @@ def _step(name: str, t: int) -> Callable[[], object]:
     return run
 
 
-def _steps(config: BenchConfig) -> list[Row]:
-    rows = []
+def _steps(config: BenchConfig) -> Iterator[list[Row]]:
     for t in config.step_lengths:
         runs = {name: _step(name, t) for name in config.mixers}
-        times = interleave(runs, config.seconds)
-        for name, seconds in times.rounds.items():
-            over_floor = times.ratio(name, "none")
-            row = ("training step", name, t, times.median(name), "none", *over_floor, len(seconds))
-            rows.append(Row(*row))
-    return rows
+        yield _rows("training step", t, interleave(runs, config.seconds), "none", over=True)
 
 
-def _fourier(config: BenchConfig) -> list[Row]:
+def _fourier(config: BenchConfig) -> Iterator[list[Row]]:
     from subquad.kernels import status
 
-    rows = []
     for b, t, d in config.fourier_shapes:
         x = torch.randn(b, t, d)
         runs = {"whole": partial(transforms.whole_spectrum, x)}
@@ -172,27 +133,23 @@ def _fourier(config: BenchConfig) -> list[Row]:
             runs["half"] = partial(transforms.half_spectrum, x, hartley=False)
         if t <= 512:
             runs["products"] = partial(fnet.definition, x)
-        rows += _rows(f"fourier {b},{t},{d}", t, interleave(runs, config.seconds / 10), "whole")
-    return rows
+        yield _rows(f"fourier {b},{t},{d}", t, interleave(runs, config.seconds / 10), "whole")
 
 
-def _tokens(config: BenchConfig) -> list[Row]:
-    rows = []
+def _tokens(config: BenchConfig) -> Iterator[list[Row]]:
     for batch in config.batches:
         times = bench_tokens.tokens(batch, config.seconds)
         if times is not None:
-            rows += _rows("eight tokens", batch, times, bench_tokens.TORCH)
-    return rows
+            yield _rows("eight tokens", batch, times, bench_tokens.TORCH)
 
 
 #: Images drawn together, and rounds. The more streams, the more the engine gains on recomputation
 #: (LOG.md), and the longer the softmax ways take.
-_TOGETHER = ((drawing.MNIST, 32, 2), (drawing.CIFAR10, 4, 1))
+_TOGETHER = ((MNIST, 32, 2), (CIFAR10, 4, 1))
 
 
-def _images() -> list[Row]:
+def _images() -> Iterator[list[Row]]:
     """Seconds for one image; the ratio is how much faster the recurrent form is."""
-    rows = []
     for paper, batch, rounds in _TOGETHER:
         config = paper.settings(task_class("pixels").defaults()).model
         found = generation_speed(
@@ -201,34 +158,76 @@ def _images() -> list[Row]:
             length=paper.length,
             batch=batch,
             rounds=rounds,
-            ways=drawing.WAYS,
+            ways=WAYS,
         )
         best = found[0]
-        for s in found:
-            spread = (best.slowest / s.fastest, best.fastest / s.slowest)
-            ratio = (best.median / s.median, *spread)
-            row = ("image", s.method, paper.length, 1 / s.median, best.method, *ratio, rounds)
-            rows.append(Row(*row))
-    return rows
+        yield [
+            Row(
+                kind="image",
+                name=s.method,
+                t=paper.length,
+                seconds=1 / s.median,
+                base=best.method,
+                ratio=best.median / s.median,
+                low=best.slowest / s.fastest,
+                high=best.fastest / s.slowest,
+                rounds=rounds,
+            )
+            for s in found
+        ]
 
 
-def bf16_error(t: int = 4096) -> float:
-    """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
-    q, k, v = attention_inputs(t, False, torch.bfloat16)
-    exact = linear.chunked(q.double(), k.double(), v.double())[0]
-    found = _native(q, k, v).double()
-    return ((found - exact).abs().max() / exact.abs().max()).item()
+def _comparisons(config: BenchConfig) -> Iterator[list[Row]]:
+    """The rows of one comparison after the other."""
+    yield from _attention(config)
+    yield from _fourier(config)
+    yield from _steps(config)
+    yield from _tokens(config)
+    if config.images:
+        yield from _images()
 
 
-def bench(config: BenchConfig, command: str = "subquad bench") -> BenchResult:
+def _expected(config: BenchConfig) -> int:
+    """How many comparisons there will be."""
+    attended = 2 * len(config.lengths) + len(config.long_lengths)
+    rest = len(config.fourier_shapes) + len(config.step_lengths) + len(config.batches)
+    return attended + rest + len(_TOGETHER) * config.images
+
+
+def _in_a_line(rows: list[Row]) -> str:
+    times = ", ".join(f"{row.name} {row.seconds * 1e3:,.3g} ms" for row in rows)
+    return f"{rows[0].kind}, {rows[0].t:,}: {times}"
+
+
+def bench(
+    config: BenchConfig, command: str = "subquad bench", *, watch: Watch = ignore
+) -> BenchResult:
     """Measure; print nothing. ``command`` is noted for whoever wants to measure again."""
     torch.manual_seed(config.seed)
-    rows = _attention(config) + _fourier(config) + _steps(config) + _tokens(config)
-    rows += _images() if config.images else []
+    rows: list[Row] = []
+    for done, found in enumerate(_comparisons(config), 1):
+        rows += found
+        watch(Progress(done / _expected(config), "measuring", _in_a_line(found)))
     memory: dict[str, int] = {}
     if config.memory:
-        memory = {n: peak_memory(n, max(config.lengths), backward=True) for n in forms()}
-    numbers = {"bf16 error": bf16_error()} if "native" in forms() else {}
+        memory = {
+            n: attention.peak_memory(n, max(config.lengths), backward=True)
+            for n in attention.forms()
+        }
+    numbers = {"bf16 error": attention.bf16_error()} if "native" in attention.forms() else {}
     late = bench_tokens.late_over_early(config.seconds) if config.batches else None
     numbers |= {} if late is None else {"token late over early": late}
-    return BenchResult(asdict(config), environment(config.seed, command), rows, memory, numbers)
+    return BenchResult(asdict(config), _environment(config.seed, command), rows, memory, numbers)
+
+
+def _environment(seed: int, command: str) -> dict[str, Any]:
+    """What a reader needs to measure again, and to know what was measured."""
+    from subquad.kernels import status
+
+    return machine.facts(f"fp32, training steps in {resolve('auto', device('cpu'))}") | {
+        "command": command,
+        "seed": seed,
+        "pinned": os.environ.get("OMP_PROC_BIND", "false"),
+        "kernels": asdict(status()),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }

@@ -20,80 +20,32 @@ from subquad.lab.instruments.generation import (
     Speed,
     generation_speed,
 )
+from subquad.lab.progress import Progress, of_training, part
+from subquad.lab.published import CIFAR10, MNIST, WAYS, ImageModel
 from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
 from subquad.run import Run
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.pictures import contact_sheet
 from subquad.training import train
 
-WAYS = (RECURRENT, CACHED, COPIED, RECOMPUTED)
 #: Images on the sheet.
 SHOWN = 64
 
 
 @dataclass(frozen=True)
-class Paper:
-    """What the paper says about one data set."""
+class Preset:
+    """What an ordinary computer trains instead of the paper's model."""
 
-    name: str
-    layers: int
-    length: int
-    linear: tuple[float, float]
-    """Bits per dimension and images per second."""
-    softmax: tuple[float, float]
-    stateful: tuple[float, float]
-    batch: int
-    budget: str
     near: dict[str, int]
-    """What the preset's mixer raster sees of the rows above and of its own."""
+    """What the mixer raster sees of the rows above and of its own."""
     minutes: float
-    """Of training in the preset, so that all of it ends within half an hour on two cores."""
-
-    def settings(self, config: Config) -> Config:
-        """The paper's model and optimiser; its widths are 256, 8 heads of 32, and 1,024."""
-        return replace(
-            config,
-            model=replace(
-                config.model, layers=self.layers, d=256, heads=8, ff=1024, mixture=10, dropout=0.0
-            ),
-            training=replace(
-                config.training,
-                optimizer="radam",
-                lr=1e-4,
-                schedule="constant",
-                warmup=0.0,
-                weight_decay=0.0,
-                batch=self.batch,
-                epochs=250.0,
-                minutes=None,
-            ),
-        )
+    """Of training, so that all of it ends within half an hour on two cores."""
 
 
-MNIST = Paper(
-    "MNIST",
-    8,
-    784,
-    (0.644, 142.8),
-    (0.621, 0.45),
-    (0.621, 7.56),
-    10,
-    "250 epochs, batch 10",
-    {"above": 4, "side": 3, "width": 4},
-    25.0,
-)
-CIFAR10 = Paper(
-    "CIFAR-10",
-    16,
-    3072,
-    (3.40, 17.85),
-    (3.47, 0.004),
-    (3.47, 0.32),
-    4,
-    "7 days of a P40, batch 4",
-    {"above": 3, "side": 6, "width": 9},
-    10.0,
-)
+PRESETS = {
+    MNIST.name: Preset({"above": 4, "side": 3, "width": 4}, 25.0),
+    CIFAR10.name: Preset({"above": 3, "side": 6, "width": 9}, 10.0),
+}
 
 
 def mnist(job: Job) -> Outcome:
@@ -106,7 +58,7 @@ def cifar10(job: Job) -> Outcome:
     return _draw(job, CIFAR10)
 
 
-def preset(paper: Paper, path: str, full: bool) -> Config:
+def preset(paper: ImageModel, path: str, full: bool) -> Config:
     """The settings: the paper's, or those for half an hour on two cores, where three layers of
     neighbours in the picture stand below the attention and a pixel's value is one of 256 levels,
     whose vectors share cosines."""
@@ -114,12 +66,13 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
     config = replace(usual, data=replace(usual.data, path=path, validation=0.01))
     if full:
         return paper.settings(config)
+    ours = PRESETS[paper.name]
     return replace(
         config,
         model=replace(
             config.model,
             mixers=("raster", "raster", "raster", "linear"),
-            mixer_options={"raster": paper.near},
+            mixer_options={"raster": ours.near},
             waves=32,
             layers=4,
             d=96,
@@ -128,12 +81,12 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
             norm="pre",
         ),
         training=replace(
-            config.training, epochs=None, minutes=paper.minutes, batch=2, lr=4e-3, evaluations=2
+            config.training, epochs=None, minutes=ours.minutes, batch=2, lr=4e-3, evaluations=2
         ),
     )
 
 
-def _draw(job: Job, paper: Paper) -> Outcome:
+def _draw(job: Job, paper: ImageModel) -> Outcome:
     if len(job.data) != 2:
         raise UsageError(
             f"give the images to learn from and those to test on, as two files or folders; "
@@ -142,9 +95,11 @@ def _draw(job: Job, paper: Paper) -> Outcome:
     if job.seeds not in (None, 1):
         raise UsageError("this recipe trains one model: --seeds 1")
     config = preset(paper, job.data[0], job.full)
-    run = train(config, job.out / "run", resume=True, watch=lambda m, p: job.watch(m, 0.8 * p))
+    watch = of_training(part(job.watch, 0.0, 0.8), f"training on {paper.name}")
+    run = train(config, job.out / "run", resume=True, watch=watch)
     tested = run.evaluate(job.data[1])
-    job.watch({"kind": "note", "text": f"test: {tested['bits_per_dim']:.3f} bits per dim"}, 0.85)
+    text = f"test: {tested['bits_per_dim']:.3f} bits per dimension"
+    job.watch(Progress(0.85, "drawing, and measuring generation", text))
     began = time.perf_counter()
     sheet = _sheet(run)
     seconds = time.perf_counter() - began
@@ -159,7 +114,7 @@ def _sheet(run: Run) -> bytes:
     return file.getvalue()
 
 
-def _speeds(paper: Paper, full: bool) -> list[Speed]:
+def _speeds(paper: ImageModel, full: bool) -> list[Speed]:
     """The ways of generating, at the paper's model and length."""
     usual = task_class("pixels").defaults()
     config = paper.settings(usual).model
@@ -171,7 +126,7 @@ def _speeds(paper: Paper, full: bool) -> list[Speed]:
 
 
 def _outcome(
-    paper: Paper,
+    paper: ImageModel,
     run: Run,
     tested: dict[str, Any],
     speeds: list[Speed],
@@ -258,7 +213,7 @@ def _budget(training: TrainConfig) -> str:
     return next(f"{value:g} {unit}" for unit, value in given.items() if value is not None)
 
 
-def _distance(config: Config, paper: Paper, full: bool) -> list[str]:
+def _distance(config: Config, paper: ImageModel, full: bool) -> list[str]:
     if full:
         return ["The paper's settings. Positions, norm and warm-up are not stated there: ours."]
     m, t = config.model, config.training

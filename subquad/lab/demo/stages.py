@@ -10,22 +10,23 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from subquad.checkpoint import write_text
 from subquad.data import digits
 from subquad.data.batches import Examples
 from subquad.generation import Sampling, images
-from subquad.lab.compare.floors import Floor, floors, matrix
-from subquad.lab.compare.runs import Watch
-from subquad.lab.compare.study import REPORT, RESULTS, Comparison, study
-from subquad.lab.demo.recognise import Recognition, recognise
+from subquad.lab.compare.experiment import study
+from subquad.lab.compare.floors import floors, matrix
+from subquad.lab.compare.report import render
+from subquad.lab.demo.page import context
+from subquad.lab.demo.recognise import recognise
+from subquad.lab.demo.result import Demo, Drawing
 from subquad.lab.instruments.generation import Speed, generation_speed
+from subquad.lab.progress import Progress, Watch, ignore, of_training, part
 from subquad.run import Run
 from subquad.tasks import Config, task_class
 from subquad.training import STORE, train
@@ -51,70 +52,7 @@ class Settings:
     """(pixels in an image, images at once, rounds) for the speed of generation."""
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """What the pixel model drew, and what to think of it."""
-
-    pixels: npt.NDArray[np.int64]
-    """``[n, 8, 8]`` of 0..16."""
-    real: npt.NDArray[np.int64]
-    """As many held-out digits."""
-    temperature: float
-    recognition: Recognition
-    bits_per_dim: float
-    floors: tuple[Floor, ...]
-    state_bytes: int
-    """Carried from pixel to pixel for one image."""
-    seconds: float
-    """Training."""
-    rows: int
-    """Digits it learned from."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Without the pictures."""
-        kept = {
-            "temperature": self.temperature,
-            "bits_per_dim": self.bits_per_dim,
-            "state_bytes": self.state_bytes,
-            "train_seconds": self.seconds,
-            "rows": self.rows,
-        }
-        judged = asdict(self.recognition)
-        return kept | {"recognition": judged, "floors": [asdict(f) for f in self.floors]}
-
-
-@dataclass(frozen=True)
-class Demo:
-    """What ``demo`` made. ``report`` is the page to look at."""
-
-    out: Path
-    comparison: Comparison
-    drawing: Drawing
-    speeds: tuple[Speed, ...]
-
-    @property
-    def report(self) -> Path:
-        return self.out / REPORT
-
-    @property
-    def results(self) -> Path:
-        return self.out / RESULTS
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "command": self.comparison.command,
-            "machine": self.comparison.machine,
-            "drawing": self.drawing.to_dict(),
-            "generation": [asdict(s) for s in self.speeds],
-            "comparison": self.comparison.to_dict(),
-        }
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
-
-
-def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = _ignore) -> Demo:
+def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = ignore) -> Demo:
     """Train, compare, draw and measure on the built-in digits; leave one page in ``out``.
 
     What an earlier, broken-off demo finished there is used again.
@@ -124,10 +62,10 @@ def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = _i
         Interrupted: a signal came; the same call continues.
     """
     out, settings = Path(out), settings or Settings()
-    run = train(
-        pixel_config(settings), out / "runs" / "pixels", resume=True, watch=_span(watch, 0, 0.4)
-    )
+    first = of_training(part(watch, 0, 0.4), "training the model that draws")
+    run = train(pixel_config(settings), out / "runs" / "pixels", resume=True, watch=first)
     drawing = draw(run, settings)
+    watch(Progress(0.4, "comparing", _drawn(drawing)))
     comparison = study(
         compare_config(settings),
         MIXERS,
@@ -135,25 +73,25 @@ def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = _i
         out,
         lengths=settings.lengths,
         command=f"subquad demo --out {out}",
-        watch=_span(watch, 0.4, 0.5),
+        watch=part(watch, 0.4, 0.5),
     )
     speeds: list[Speed] = []
     for i, (length, batch, rounds) in enumerate(settings.speeds):
-        watch({"kind": "speed", "length": length}, 0.9 + 0.1 * i / len(settings.speeds))
-        speeds += generation_speed(
+        piece = part(watch, 0.9 + 0.1 * i / len(settings.speeds), 0.1 / len(settings.speeds))
+        piece(Progress(0.0, f"measuring generation of {length:,} pixels"))
+        found = generation_speed(
             run.config.model, levels=digits.LEVELS, length=length, batch=batch, rounds=rounds
         )
+        piece(Progress(1.0, "measuring generation", _paces(found)))
+        speeds += found
     made = Demo(out, comparison, drawing, tuple(speeds))
     write(made)
-    watch({"kind": "done"}, 1.0)
+    watch(Progress(1.0, "done"))
     return made
 
 
 def write(made: Demo) -> None:
     """The page and its numbers."""
-    from subquad.lab.compare.report import render
-    from subquad.lab.demo.page import context
-
     text = json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n"
     write_text(made.results, text)
     write_text(made.report, render(made.comparison, context(made)))
@@ -223,8 +161,14 @@ def _spread(n: int, wanted: int) -> Sequence[int]:
     return [int(i) for i in np.linspace(0, n - 1, min(n, wanted))]
 
 
-def _span(watch: Watch, begin: float, part: float) -> Watch:
-    def note(line: dict[str, Any], spent: float) -> None:
-        watch({"run": "pixels"} | line, begin + part * min(spent, 1.0))
+def _drawn(drawing: Drawing) -> str:
+    return (
+        f"the model that draws: {drawing.bits_per_dim:.2f} bits per pixel after "
+        f"{drawing.seconds:.0f} s; a classifier recognises {drawing.recognition.recognised:.0%} "
+        "of its digits"
+    )
 
-    return note
+
+def _paces(speeds: Sequence[Speed]) -> str:
+    paces = ", ".join(f"{s.method} {s.median:,.3g}" for s in speeds)
+    return f"images of {speeds[0].length:,} pixels per second: {paces}"

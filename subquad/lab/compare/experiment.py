@@ -12,88 +12,27 @@ is broken off, and a machine that slows down, are fair to all. The same call con
 """
 
 import json
-import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from subquad.checkpoint import write_text
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
+from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
+from subquad.lab.compare.report import render
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, Watch, nothing_left, obtain, run_name
-from subquad.lab.compare.verdict import Candidate, Figure, Verdict, judge
+from subquad.lab.compare.runs import Result, nothing_left, obtain
+from subquad.lab.compare.verdict import Figure, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
+from subquad.lab.progress import Progress, Watch, ignore, part
 from subquad.models.precision import device, resolve
 from subquad.tasks import Config, Task, check, task_class
 
-REPORT, RESULTS = "report.html", "results.json"
-
 #: Parts of the work that training takes; floors and measurement share the rest.
 _TRAINING = 0.85
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What ``compare`` found. ``report`` and ``results`` are the files that say it."""
-
-    out: Path
-    config: Config
-    mixers: tuple[str, ...]
-    seeds: tuple[int, ...]
-    test: str | None
-    figure: Figure
-    runs: tuple[Result, ...]
-    floors: tuple[tuple[Floor, ...], ...]
-    """The floors of each seed: rows are split anew by seed where the data is a file."""
-    measured: Measured | None
-    verdict: Verdict
-    machine: dict[str, Any]
-    command: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def report(self) -> Path:
-        return self.out / REPORT
-
-    @property
-    def results(self) -> Path:
-        return self.out / RESULTS
-
-    def of(self, mixer: str) -> list[Result]:
-        return [r for r in self.runs if r.mixer == mixer]
-
-    def candidates(self) -> list[Candidate]:
-        """Floors, then mixers, with the figure that decides."""
-        return candidates(self.runs, self.floors, self.figure)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        rows = [
-            {"name": c.name, "floor": c.floor, "mean": c.mean, "std": c.std, "seeds": c.values}
-            for c in self.candidates()
-        ]
-        return {
-            "command": self.command,
-            "machine": self.machine,
-            "figure": asdict(self.figure),
-            "verdict": asdict(self.verdict),
-            "table": rows,
-            "seeds": self.seeds,
-            "mixers": self.mixers,
-            "test": self.test,
-            "config": json.loads(self.config.to_json()),
-            "runs": [asdict(r) for r in self.runs],
-            "floors": [[asdict(f) for f in of_seed] for of_seed in self.floors],
-            "cost": None if self.measured is None else self.measured.to_dict(),
-        }
 
 
 def compare(
@@ -105,7 +44,7 @@ def compare(
     test: str | None = None,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
-    watch: Watch = _ignore,
+    watch: Watch = ignore,
 ) -> Comparison:
     """Train ``mixers`` × ``seeds`` with ``config``, add the floors, measure costs, write it down.
 
@@ -121,7 +60,7 @@ def compare(
         config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
     )
     write(comparison)
-    watch({"kind": "done"}, 1.0)
+    watch(Progress(1.0, "done"))
     return comparison
 
 
@@ -134,7 +73,7 @@ def study(
     test: str | None = None,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
-    watch: Watch = _ignore,
+    watch: Watch = ignore,
 ) -> Comparison:
     """``compare`` without its two files: only ``out/runs`` is written."""
     out = Path(out)
@@ -150,19 +89,22 @@ def study(
             )
         if test is not None:
             encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
-    runs = []
+    first, training, held_out = data[numbers[0]]
+    for note in dict.fromkeys(text for task, *_ in data.values() for text in task.notes):
+        watch(Progress(0.0, "reading", note))
+    runs: list[Result] = []
     for i, one in enumerate(plan):
-        runs.append(obtain(one, out, test, data[one.training.seed][1:], _part(watch, i, len(plan))))
-    watch({"kind": "floors"}, _TRAINING)
+        piece = part(watch, _TRAINING * i / len(plan), _TRAINING / len(plan))
+        runs.append(obtain(one, out, test, data[one.training.seed][1:], piece))
+        figure = deciding_figure(first, runs[0], held_out, test)
+        piece(Progress(1.0, "training", f"{i + 1} of {len(plan)}: {in_a_line(runs[-1], figure)}"))
+    watch(Progress(_TRAINING, "fitting floors"))
     found = _floors(config, data, test)
-    figure = _figure(runs, data[numbers[0]][2], test)
     verdict = judge(candidates(runs, found, figure), figure)
     measured = _measure(config, mixers, lengths, watch)
     return Comparison(
         out=out,
         config=config,
-        mixers=tuple(mixers),
-        seeds=numbers,
         test=test,
         figure=figure,
         runs=tuple(runs),
@@ -171,39 +113,16 @@ def study(
         verdict=verdict,
         machine=machine.facts(resolve(config.training.precision, device())),
         command=command or compare_command(config, mixers, seeds, str(out), test),
-        labels=tuple(getattr(getattr(data[numbers[0]][0], "labels", None), "names", ())),
+        training_rows=len(training),
+        labels=tuple(getattr(getattr(first, "labels", None), "names", ())),
     )
 
 
 def write(comparison: Comparison) -> None:
     """``results.json`` and ``report.html``, each whole or not at all."""
-    from subquad.lab.compare.report import render
-
     text = json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) + "\n"
     write_text(comparison.results, text)
     write_text(comparison.report, render(comparison))
-
-
-def candidates(
-    runs: Sequence[Result], found: Sequence[Sequence[Floor]], figure: Figure
-) -> list[Candidate]:
-    """Floors, then mixers in the order they were given."""
-
-    def value(one: Floor | Result) -> float:
-        metrics = one.held_out if figure.split == "held-out" else one.test
-        assert metrics is not None
-        return float(metrics[figure.key])
-
-    names = [f.name for f in found[0]] if found else []
-    rows = [
-        Candidate(name, tuple(value(f) for of_seed in found for f in of_seed if f.name == name))
-        for name in names
-    ]
-    for mixer in dict.fromkeys(r.mixer for r in runs):
-        mine = [r for r in runs if r.mixer == mixer]
-        seconds = statistics.median(r.seconds_per_step for r in mine)
-        rows.append(Candidate(mixer, tuple(map(value, mine)), seconds))
-    return rows
 
 
 def _plan(config: Config, mixers: Sequence[str], seeds: int) -> list[Config]:
@@ -227,13 +146,6 @@ def _seeded(config: Config, seed: int) -> Config:
     return replace(config, training=replace(config.training, seed=seed))
 
 
-def _part(watch: Watch, index: int, total: int) -> Watch:
-    def note(line: dict[str, Any], spent: float) -> None:
-        watch(line | {"index": index, "of": total}, _TRAINING * (index + min(spent, 1)) / total)
-
-    return note
-
-
 def _floors(
     config: Config, data: dict[int, tuple[Task, Examples, Examples]], test: str | None
 ) -> tuple[tuple[Floor, ...], ...]:
@@ -248,14 +160,15 @@ def _floors(
     return tuple(found)
 
 
-def _figure(runs: Sequence[Result], held_out: Examples, test: str | None) -> Figure:
-    """Accuracy where there is one, else the task's bits."""
-    metrics = runs[0].held_out if test is None else runs[0].test
+def deciding_figure(task: Task, run: Result, held_out: Examples, test: str | None) -> Figure:
+    """The task's own score; where that is a loss in nats, the bits that stand for it."""
+    metrics = run.held_out if test is None else run.test
     assert metrics is not None
+    score = task.score
     bits = [name for name in metrics if name.startswith("bits_per_")]
-    key = "accuracy" if "accuracy" in metrics else (bits or ["loss"])[0]
+    key = bits[0] if score.name == "loss" and bits else score.name
     rows = int(metrics.get("examples", len(held_out)))
-    return Figure(key, key == "accuracy", rows, "held-out" if test is None else "test")
+    return Figure(key, score.higher_is_better, rows, "held-out" if test is None else "test")
 
 
 def _measure(
@@ -264,9 +177,6 @@ def _measure(
     if not lengths:
         return None
     causal = task_class(config.task).causal
-
-    def note(line: dict[str, Any], spent: float) -> None:
-        watch(line, 0.9 + 0.1 * spent)
 
     # One block is measured at many lengths, on rows without padding: how it pads is no matter.
     options = {
@@ -281,8 +191,5 @@ def _measure(
         causal=causal,
         lengths=lengths,
         precision=config.training.precision,
-        watch=note,
+        watch=part(watch, 0.9, 0.1),
     )
-
-
-__all__ = ["REPORT", "RESULTS", "Comparison", "Watch", "candidates", "compare", "run_name", "write"]
