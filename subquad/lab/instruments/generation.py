@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from subquad.generation import (
+    CopyingDecoder,
+    Decoder,
     Head,
+    RecomputingDecoder,
     Sampling,
-    Streams,
     TorchDecoder,
     continue_tokens,
     decoder_for,
-    recompute_tokens,
 )
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.logistics import PARTS
@@ -79,10 +80,10 @@ def generation_speed(
     prompt = torch.full((batch, 1), levels)
     linear, softmax = models["linear"], models["softmax"]
     known: dict[str, Callable[[int], float]] = {
-        RECURRENT: lambda n: _streamed(linear, prompt, n, head),
-        SCANNED: lambda n: _scanned(linear, prompt, n, head),
-        CACHED: lambda n: _scanned(softmax, prompt, n, head),
-        COPIED: lambda n: _copied(softmax, prompt, n, head),
+        RECURRENT: lambda n: _seconds(decoder_for(linear, rows=batch, head=head), prompt, n),
+        SCANNED: lambda n: _seconds(TorchDecoder(linear, head=head), prompt, n),
+        CACHED: lambda n: _seconds(TorchDecoder(softmax, head=head), prompt, n),
+        COPIED: lambda n: _seconds(CopyingDecoder(softmax, head=head), prompt, n),
         RECOMPUTED: lambda n: _recomputed(softmax, prompt, n, head),
     }
     taken: dict[str, list[float]] = {name: [] for name in ways}
@@ -108,43 +109,23 @@ def generation_speed(
     ]
 
 
-def _streamed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
-    decoder = decoder_for(model, rows=len(prompt), head=head)
+def _seconds(decoder: Decoder, prompt: Tensor, length: int) -> float:
+    """For ``length`` tokens after ``prompt``."""
     began = time.perf_counter()
     continue_tokens(decoder, prompt, length, Sampling())
     return time.perf_counter() - began
 
 
-def _scanned(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
-    decoder = TorchDecoder(model, head=head)
-    began = time.perf_counter()
-    continue_tokens(decoder, prompt, length, Sampling())
-    return time.perf_counter() - began
-
-
-def _copied(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
-    """Where gradients may be asked for, a cache cannot grow in place: it is copied."""
-    began = time.perf_counter()
-    tokens, state, streams = prompt, None, Streams.fresh(len(prompt))
-    with torch.enable_grad():
-        for _ in range(length):
-            outputs, state = model.scan(tokens, state)
-            tokens = streams.draw(outputs[:, -1].float(), Sampling(), head).unsqueeze(1)
-    return time.perf_counter() - began
-
-
-@torch.inference_mode()
 def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
     """Seconds for ``length`` tokens; beyond ``FULL`` the mean of some prefixes times ``length``."""
     if length <= FULL:
-        began = time.perf_counter()
-        recompute_tokens(model, prompt, length, Sampling(), head)
-        return time.perf_counter() - began
+        return _seconds(RecomputingDecoder(model, head=head), prompt, length)
     taken = []
     for i in range(PREFIXES):
         rows = prompt.expand(-1, round((i + 0.5) * length / PREFIXES)).contiguous()
+        decoder = RecomputingDecoder(model, head=head)
         began = time.perf_counter()
-        model(rows)
+        decoder.read(rows)
         taken.append(time.perf_counter() - began)
     return statistics.fmean(taken) * length
 
