@@ -8,19 +8,21 @@ a cache that is copied at every step what its "stateful" softmax did.
 """
 
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from subquad.generation import (
+    CopyingDecoder,
+    Decoder,
     Head,
+    RecomputingDecoder,
     Sampling,
-    Streams,
     TorchDecoder,
     continue_tokens,
     decoder_for,
-    recompute_tokens,
 )
 from subquad.lab.instruments.timing import Prepared, Run, in_turns
 from subquad.models import CausalModel, ModelConfig
@@ -80,11 +82,11 @@ def generation_speed(
 
     def candidates(n: int) -> dict[str, Prepared]:
         known = {
-            RECURRENT: Prepared(lambda: _streamed(linear, prompt, n, head)),
-            SCANNED: Prepared(lambda: _scanned(linear, prompt, n, head)),
-            CACHED: Prepared(lambda: _scanned(softmax, prompt, n, head)),
-            COPIED: Prepared(lambda: _copied(softmax, prompt, n, head)),
-            RECOMPUTED: Prepared(lambda: _recomputed(softmax, prompt, n, head)),
+            RECURRENT: _drawing(lambda: decoder_for(linear, rows=batch, head=head), prompt, n),
+            SCANNED: _drawing(lambda: TorchDecoder(linear, head=head), prompt, n),
+            CACHED: _drawing(lambda: TorchDecoder(softmax, head=head), prompt, n),
+            COPIED: _drawing(lambda: CopyingDecoder(softmax, head=head), prompt, n),
+            RECOMPUTED: _recomputed(softmax, prompt, n, head),
         }
         return {name: known[name] for name in ways}
 
@@ -109,44 +111,28 @@ def generation_speed(
     ]
 
 
-def _streamed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
-    decoder = decoder_for(model, rows=len(prompt), head=head)
-    return lambda: continue_tokens(decoder, prompt, length, Sampling())
+def _drawing(decoder: Callable[[], Decoder], prompt: Tensor, length: int) -> Prepared:
+    """``length`` tokens after ``prompt``, by a new decoder each time."""
+
+    def make() -> Run:
+        made = decoder()
+        return lambda: continue_tokens(made, prompt, length, Sampling())
+
+    return Prepared(make)
 
 
-def _scanned(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
-    decoder = TorchDecoder(model, head=head)
-    return lambda: continue_tokens(decoder, prompt, length, Sampling())
-
-
-def _copied(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
-    """Where gradients may be asked for, a cache cannot grow in place: it is copied."""
-
-    def run() -> None:
-        tokens, state, streams = prompt, None, Streams.fresh(len(prompt))
-        with torch.enable_grad():
-            for _ in range(length):
-                outputs, state = model.scan(tokens, state)
-                tokens = streams.draw(outputs[:, -1].float(), Sampling(), head).unsqueeze(1)
-
-    return run
-
-
-def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Run:
+def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Prepared:
     """All of ``length`` tokens; beyond ``FULL`` one pass over each of ``PREFIXES`` prefixes."""
     if length <= FULL:
-        return torch.inference_mode()(
-            lambda: recompute_tokens(model, prompt, length, Sampling(), head)
-        )
+        return _drawing(lambda: RecomputingDecoder(model, head=head), prompt, length)
     ends = [round((i + 0.5) * length / PREFIXES) for i in range(PREFIXES)]
     prefixes = [prompt.expand(-1, end).contiguous() for end in ends]
 
-    @torch.inference_mode()
-    def run() -> None:
-        for rows in prefixes:
-            model(rows)
+    def make() -> Run:
+        decoders = [RecomputingDecoder(model, head=head) for _ in prefixes]
+        return lambda: [d.read(rows) for d, rows in zip(decoders, prefixes, strict=True)]
 
-    return run
+    return Prepared(make)
 
 
 @torch.inference_mode()
