@@ -170,7 +170,8 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
     path = named(path)
     if path.is_dir():
         _check_folder(path, options)
-        return _of_text(TextFiles.of_folder(path, labelled=labelled), options)
+        every = options.format == "text"
+        return _of_text(TextFiles.of_folder(path, labelled=labelled, every=every), options)
     if str(path) != STDIN and not path.exists():
         raise SubquadError(f"{path}: no such file or folder")
     if str(path) != STDIN and not path.is_file():
