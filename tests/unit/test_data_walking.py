@@ -1,4 +1,4 @@
-"""Folders are read whole, links included, and what is left out is named: texts and pictures alike."""
+"""Folders are read whole, links included, and what is left out is named: texts and pictures."""
 
 import errno
 import os
