@@ -7,7 +7,8 @@ What comes in comes out, or its row number and the reason do:
 * Blank lines in CSV, TSV and JSONL are no rows; in a file of one text per line they are empty ones.
 * A label is text. JSON's and Parquet's numbers print as in ``1`` and ``0.5``; a whole number
   written with a point (``1.0``) is the same label as without, in every format; true and false
-  print so. A label that is absent, empty, NaN or infinite is refused.
+  print so, and where those are all the labels, ``True`` and ``TRUE`` are the same. A label that is
+  absent, empty, NaN or infinite is refused.
 """
 
 from collections.abc import Iterator

@@ -117,7 +117,8 @@ def test_parquet_types_of_labels(tmp_path: Path) -> None:
         ([True, False], ["true", "false"]),
         (pl.Series(["b", "a"], dtype=pl.Categorical), ["b", "a"]),
         (pl.Series([1, 2], dtype=pl.UInt8), ["1", "2"]),
-        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.5", "2"]),
+        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.50", "2"]),
+        (pl.Series([0.1, 2.0], dtype=pl.Float32), ["0.1", "2"]),
     ):
         source = open_source(
             frame(tmp_path, text=["a", "b"], label=values), ReadOptions(), labelled=True
