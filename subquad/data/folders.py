@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from subquad.data.files import ByteFile, Lines, inner_suffixes
+from subquad.data.rows import BadRow, Record
 from subquad.data.walking import Walked, class_of, counted, few, suffixes, walk
 from subquad.errors import SubquadError
 
@@ -60,6 +61,25 @@ class TextFiles:
     @classmethod
     def of_file(cls, path: Path) -> "TextFiles":
         return cls(path, (path,), None)
+
+    def records(self, encoding: str, *, in_pieces: bool) -> Iterator[Record | BadRow]:
+        """Each file as a record, or ``in_pieces``: a long one as several, all but the last with
+        ``more``; or why it is none."""
+        read = pieces if in_pieces else _whole
+        for i, path in enumerate(self.files):
+            label = None if self.classes is None else self.classes[i]
+            last: Record | None = None
+            problem = ""
+            for text, problem in read(path, encoding):
+                if problem:
+                    break
+                if last is not None:
+                    yield replace(last, more=True)
+                last = Record(i + 1, text, label)
+            if problem or last is None:
+                yield BadRow(i + 1, 0, problem or "the text is empty")
+            else:
+                yield last
 
 
 def _left_out(found: Walked, read: list[Path], *, labelled: bool, every: bool) -> str:
@@ -116,8 +136,9 @@ def _fault(path: Path, encoding: str) -> str:
     return next(fault for _ in lines if (fault := lines.take_fault()))
 
 
-def whole(path: Path, encoding: str) -> tuple[str, str]:
-    """(text, problem) of a whole text file."""
+def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
     parts = list(pieces(path, encoding))
     problem = parts[-1][1] if parts else ""
-    return ("", problem) if problem else ("".join(text for text, _ in parts), "")
+    text = "" if problem else "".join(text for text, _ in parts)
+    if text or problem:
+        yield text, problem
