@@ -7,38 +7,26 @@ What comes in comes out, or its row number and the reason do:
 * Blank lines in CSV, TSV and JSONL are no rows; in a file of one text per line they are empty ones.
 * A label is text. JSON's and Parquet's numbers print as in ``1`` and ``0.5``; a whole number
   written with a point (``1.0``) is the same label as without, in every format; true and false
-  print so. A label that is absent, empty, NaN or infinite is refused.
+  print so, and where those are all the labels, ``True`` and ``TRUE`` are the same. A label that is
+  absent, empty, NaN or infinite is refused.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from subquad.data import columns, folders
+from subquad.data import columns
 from subquad.data.cells import label_of, text_problem
 from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
-from subquad.data.rows import BadRow, Row, Table, shown
+from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 
 #: Rows looked at before reading begins.
 SAMPLE = 50
-#: Skipped rows that are listed; the others are only counted.
-LISTED = 1000
-
-
-@dataclass(frozen=True)
-class Record:
-    """One text. ``row`` counts records from 1, as a person would."""
-
-    row: int
-    text: str
-    label: str | None
-    more: bool = False
-    """The next record continues this text (only from ``Source.pieces``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +57,6 @@ class ReadOptions:
         object.__setattr__(self, "encoding", check_encoding(self.encoding))
 
 
-@dataclass
-class Skipped:
-    """The rows left out in the latest pass: how many, and the first of them."""
-
-    count: int = 0
-    rows: list[BadRow] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def add(self, bad: BadRow) -> None:
-        self.count += 1
-        if len(self.rows) < LISTED:
-            self.rows.append(bad)
-
-
 @dataclass(frozen=True)
 class Source:
     """An opened file: which columns are read, and the records, as often as asked (once, from
@@ -112,13 +84,13 @@ class Source:
         """As ``records``, but a long text file comes in several records, all but the last with
         ``more``, so that memory stays small. An error can come after pieces of the same text."""
         if isinstance(self.table, TextFiles):
-            return self._kept(_of_files(self.table, self.options, in_pieces=True))
+            return self._kept(self.table.records(self.options.encoding, in_pieces=True))
         return self.records()
 
     def outcomes(self) -> Iterator[Record | BadRow]:
         """Every row in the order of the file: its record, or why there is none."""
         if isinstance(self.table, TextFiles):
-            return _of_files(self.table, self.options, in_pieces=False)
+            return self.table.records(self.options.encoding, in_pieces=False)
         return (self._outcome(row) for row in self.table.rows())
 
     def place(self, row: int) -> str:
@@ -170,7 +142,8 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
     path = named(path)
     if path.is_dir():
         _check_folder(path, options)
-        return _of_text(TextFiles.of_folder(path, labelled=labelled), options)
+        every = options.format == "text"
+        return _of_text(TextFiles.of_folder(path, labelled=labelled, every=every), options)
     if str(path) != STDIN and not path.exists():
         raise SubquadError(f"{path}: no such file or folder")
     if str(path) != STDIN and not path.is_file():
@@ -245,29 +218,3 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
 
 def _encoding(options: ReadOptions) -> str:
     return "UTF-8" if options.encoding == "utf-8" else options.encoding
-
-
-def _of_files(
-    table: TextFiles, options: ReadOptions, *, in_pieces: bool
-) -> Iterator[Record | BadRow]:
-    read = folders.pieces if in_pieces else _whole
-    for i, path in enumerate(table.files):
-        label = None if table.classes is None else table.classes[i]
-        last: Record | None = None
-        problem = ""
-        for text, problem in read(path, options.encoding):
-            if problem:
-                break
-            if last is not None:
-                yield replace(last, more=True)
-            last = Record(i + 1, text, label)
-        if problem or last is None:
-            yield BadRow(i + 1, 0, problem or "the text is empty")
-        else:
-            yield last
-
-
-def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
-    text, problem = folders.whole(path, encoding)
-    if text or problem:
-        yield text, problem
