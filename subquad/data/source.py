@@ -11,7 +11,7 @@ What comes in comes out, or its row number and the reason do:
   absent, empty, NaN or infinite is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
