@@ -37,7 +37,7 @@ class Head:
     favourites: list[tuple[str, float]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Inspection:
     """What was seen."""
 

@@ -1,4 +1,6 @@
-"""No file imports another in a circle, wherever its imports stand: at the top, inside a function,
+"""How files import each other: never in a circle, and nothing heavy before it is needed.
+
+No file imports another in a circle, wherever its imports stand: at the top, inside a function,
 under ``TYPE_CHECKING``, or in a string that names a module or is a script of its own.
 
 Python runs a package's ``__init__`` before the modules in it; that is not counted, so the files of
@@ -7,6 +9,8 @@ a package may import each other as long as none imports the package that imports
 
 import ast
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -45,9 +49,10 @@ def inmost(name: str, modules: list[str]) -> list[str]:
 
 def in_string(text: str, modules: list[str]) -> Iterator[str]:
     """A string counts if it is a script, or nothing but the name of a module, perhaps with
-    ``:function`` behind it; ``package.*`` (from an f-string) may be any module of the package."""
-    if re.fullmatch(r"\w+(\.(\w|\*)+)+(:\S+)?", text):
-        pattern = text.partition(":")[0].replace(".", r"\.").replace("*", r"\w+")
+    ``:function`` behind it; ``package.*`` (from an f-string) may be any module of the package, and
+    ``*.module:function`` any of that name."""
+    if re.fullmatch(r"\w+(\.[\w*]+)+(:\S+)?|\*(\.[\w*]+)+:\S+", text):
+        pattern = text.partition(":")[0].replace(".", r"\.").replace("*", r"[\w.]+")
         yield from (m for m in modules if re.fullmatch(pattern, m))
     elif "import" in text:
         try:
@@ -91,6 +96,7 @@ BAD = {
     "in a registry": "ENTRIES = {'g': 'p.a:g'}",
     "by a pattern": "importlib.import_module(f'p.{name}')",
     "in a registry's pattern": "ENTRY = f'p.{name}:g'",
+    "in a registry, the package by a name": "ENTRY = f'{HERE}.a:g'",
     "in a script": "SCRIPT = '''\nimport json\nfrom p.a import g\ng()\n'''",
     "in one line of a script": "SCRIPT = 'import sys, p.a; p.a.g(sys.argv)'",
 }
@@ -101,6 +107,7 @@ GOOD = {
     "another package": "from q.a import g",
     "something of the same name": "from p.c import a",
     "itself": "NAME = 'p.b'",
+    "a file's name": "NAME = f'{stem}.a'",
 }
 
 
@@ -120,3 +127,25 @@ def test_a_circle_through_a_package_is_seen() -> None:
     assert circle(
         {"p/__init__.py": "", "p/a.py": DOWN, "p/b.py": "import p.c", "p/c.py": "import p.a"}
     )
+
+
+HEAVY = ["polars", "sklearn", "matplotlib", "tokenizers", "rich", "typer", "jinja2", "PIL"]
+HEAVY += ["torch._dynamo", "torch._inductor", "torch.onnx", "sympy", "scipy", "onnx"]
+
+
+def heavy_after(statement: str) -> str:
+    """Heavy modules that a fresh interpreter holds after ``statement``."""
+    code = f"import sys; {statement}; print(*[m for m in {HEAVY} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("statement", ["import subquad", "import subquad.mixers"])
+def test_import_is_light(statement: str) -> None:
+    assert heavy_after(statement) == ""
+
+
+def test_import_is_light_would_notice() -> None:
+    assert heavy_after("import jinja2") == "jinja2"
