@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,6 +82,18 @@ def test_the_two_commands_are_targets_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"^\$ make (\S+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="NO MAKE: its targets are not checked")
+@pytest.mark.parametrize(
+    ("target", "installed"),
+    [("demo", "."), ("bench", "."), ("test", "'.[dev]'"), ("check", "'.[dev]'")],
+)
+def test_a_target_installs_what_it_needs_and_no_more(target, installed, tmp_path):
+    """In an environment where nothing has been installed; what is ready is not installed again."""
+    shown = ["make", "--dry-run", "--always-make", target, f"VENV={tmp_path}"]
+    (line,) = re.findall(r"^.*\bpip install .*$", run(shown, ROOT).stdout, re.MULTILINE)
+    assert line.endswith(f" --editable {installed}")
 
 
 def _tree():
