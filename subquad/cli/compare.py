@@ -48,7 +48,7 @@ def command(
 
         def watch(line: dict[str, Any], spent: float) -> None:
             update(spent, progress_text(line))
-            if line["kind"] == "done_run":
+            if line["kind"] == "done_run" or (line["kind"] == "note" and "run" not in line):
                 say(line["text"])
 
         made = compare(config, mixers, seeds, out, test=test, watch=watch)

@@ -20,10 +20,14 @@ def command(run: Path, data: str, as_json: bool, **reading: Any) -> None:
     """
     from subquad.run import load
 
-    metrics = load(run).reading(**reading).evaluate(data)
+    opened = load(run).reading(**reading)
+    metrics = opened.evaluate(data)
+    for note in opened.task.notes:
+        say(note)
     if "classes" in metrics and not as_json:
         say(_table(metrics["classes"]))
-    result(metrics, as_json=as_json, text=figures(metrics))
+    told = {n: v for n, v in metrics.items() if v or n not in opened.task.counts}
+    result(metrics, as_json=as_json, text=figures(told))
 
 
 reading_flags(command)

@@ -52,6 +52,8 @@ def command(
             out=out or run / "inspect",
             watch=lambda line, spent: update(spent, line.get("text")),
         )
+    for note in found.notes:
+        say(note)
     if found.skipped:
         say(found.skipped)
     if found.judgement is not None:

@@ -19,7 +19,7 @@ from subquad.data.source import Source, open_source
 from subquad.data.splits import count_duplicates, split
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
-from subquad.errors import SubquadError, UsageError
+from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
@@ -28,8 +28,11 @@ from subquad.tasks.texts import (
     LABELS,
     TOKENIZER,
     chosen_texts,
+    counts,
     notes,
     open_training,
+    reading,
+    refuse_none_left,
     tokenizer_for,
 )
 
@@ -84,7 +87,7 @@ class Classify(Task):
         labels, y = _labels(source)
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
-        task = cls(config, labels, tokenizer)
+        task = cls(reading(config, source), labels, tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=labels)
         training, held_out = stored.examples.view(train), stored.examples.view(held)
@@ -153,14 +156,16 @@ class Classify(Task):
             if path != digits.NAME:
                 raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
             return self._fit_digits(self.config)[2]
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         length = self.config.data.length
         stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        self.notes = notes(source, stored.examples, length)
+        self.counts = counts(source, stored.examples, length)
         return stored.examples
 
     def labelled(self, path: str) -> Texts:
         """The texts of another file and their classes, which training must have seen."""
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         records = list(source.records())
         pairs = ((record.row, str(record.label)) for record in records)
         return Texts([record.text for record in records], self.labels.indices(pairs, path))
@@ -217,14 +222,21 @@ class Classify(Task):
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         if self.tokenizer is None:
             raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
-        chances = self._logits(model, self._batch(model, inputs)).float().softmax(-1)
+        batch = self._batch(model, inputs)
+        chances = self._logits(model, batch).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],
                 "probabilities": dict(zip(self.labels.names, row.tolist(), strict=True)),
             }
-            for row in chances
+            | cut
+            for row, cut in zip(chances, self._cut(batch), strict=True)
         ]
+
+    def _cut(self, batch: Batch) -> list[dict[str, bool]]:
+        """``{"cut": True}`` for each row that reaches the length, where it was cut."""
+        reach = batch.mask.sum(1) >= self.config.data.length
+        return [{"cut": True} if cut else {} for cut in reach.tolist()]
 
 
 def _framed(tokenizer: Tokenizer) -> tuple[Tokenizer, Specials]:
@@ -241,12 +253,8 @@ def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:
     for record in source.records():
         assert record.label is not None
         coded.append(codes.setdefault(record.label, len(codes)))
-    if not codes and source.skipped.count:
-        first = source.skipped.rows[0]
-        raise SubquadError(
-            f"{source.path}: all {source.skipped.count} rows were skipped; row {first.row}: "
-            f"{first.reason}"
-        )
+    if not codes:
+        refuse_none_left(source)
     labels = Labels.of(codes, str(source.path))
     order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
     return labels, order[np.frombuffer(coded, dtype=np.int64)]

@@ -20,8 +20,10 @@ from subquad.tasks.config import Config, DataConfig, TrainConfig
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
+    counts,
     notes,
     open_training,
+    reading,
     tokenizer_for,
     tokens_before,
 )
@@ -64,7 +66,7 @@ class MaskedText(Task):
         source = open_training(config.data, labelled=False)
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - config.data.validation))
-        task = cls(config, tokenizer_for(config.data, before(source, cut)))
+        task = cls(reading(config, source), tokenizer_for(config.data, before(source, cut)))
         stored = tokenised(source, task.tokenizer, store)
         rows = task._rows(stored.examples)
         here = len(stored.examples.tokens.values)
@@ -101,7 +103,10 @@ class MaskedText(Task):
 
     def examples(self, path: str, store: Path) -> Examples:
         source = open_source(path, self.config.data.reading(), labelled=False)
-        return self._rows(tokenised(source, self.tokenizer, store).examples)
+        stored = tokenised(source, self.tokenizer, store)
+        self.notes = notes(source, stored.examples, None)
+        self.counts = counts(source, stored.examples, None)
+        return self._rows(stored.examples)
 
     def model(self) -> Pretraining:
         return Pretraining(

@@ -148,8 +148,11 @@ def study(
             raise UsageError(
                 "no rows are held out, and they choose the weights: --validation must be above 0"
             )
-        if test is not None:
-            encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
+        if test is not None:  # what is wrong with it is said before any training
+            first = data[numbers[0]][0]
+            encoded(first, test)
+            for note in first.notes:
+                watch({"kind": "note", "text": note}, 0.0)
     runs = []
     for i, one in enumerate(plan):
         runs.append(obtain(one, out, test, data[one.training.seed][1:], _part(watch, i, len(plan))))
