@@ -23,6 +23,7 @@ from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.doubts import about_labels, about_words
 from subquad.tasks.metrics import classification, confusion
 from subquad.tasks.texts import (
     LABELS,
@@ -85,6 +86,7 @@ class Classify(Task):
         data = config.data
         source = open_training(data, labelled=True)
         labels, y = _labels(source)
+        doubts = about_labels(labels.names, len(y), data.path)
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
         task = cls(reading(config, source), labels, tokenizer)
@@ -94,7 +96,15 @@ class Classify(Task):
         task.notes = [
             *notes(source, stored.examples, data.length),
             *task._settle(float(training.tokens.lengths.mean())),
-            *filter(None, [labels.rare(y, data.path), _repeated(source, train, held)]),
+            *doubts,
+            *filter(
+                None,
+                [
+                    about_words(task.tokenizer, held_out if len(held) else training),
+                    labels.rare(y, data.path),
+                    _repeated(source, train, held),
+                ],
+            ),
         ]
         if config.training.class_weights:
             task.weights = torch.from_numpy(labels.weights(y[train]))
@@ -123,7 +133,7 @@ class Classify(Task):
         assert examples.labels is not None
         rows = split(len(examples), config.data.validation, seed=0, labels=examples.labels)
         task = cls(config, Labels(tuple(map(str, range(10)))), None)
-        task.notes = task._settle(length)
+        task.notes = [*filter(None, [digits.also_here()]), *task._settle(length)]
         return task, examples.select(rows[0]), examples.select(rows[1])
 
     def _settle(self, mean: float) -> list[str]:
@@ -155,6 +165,7 @@ class Classify(Task):
         if self.tokenizer is None:
             if path != digits.NAME:
                 raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+            self.notes = [*filter(None, [digits.also_here()])]
             return self._fit_digits(self.config)[2]
         source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         length = self.config.data.length

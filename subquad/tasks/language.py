@@ -15,6 +15,7 @@ from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
@@ -90,6 +91,8 @@ class Language(CausalTask):
         held_out = task._windows(stream[first:] if size else stream[:0], size)
         if size and held_out.bytes is None:
             task.notes = [*task.notes, _LOSES]
+        if doubt := about_words(tokenizer, held_out if size else stored.examples):
+            task.notes = [*task.notes, doubt]
         return task, task._windows(stream[:here], None), held_out
 
     def save(self, run: Path) -> None:

@@ -17,6 +17,7 @@ from subquad.errors import SubquadError
 from subquad.models import ModelConfig, Pretraining
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
@@ -81,7 +82,10 @@ class MaskedText(Task):
             f"{len(stored.examples)} documents in {len(rows)} rows"
             + (f"; {lost} documents of one token are left out" if lost else ""),
         ]
-        return task, rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        training, held_out = rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        if doubt := about_words(task.tokenizer, held_out if len(held_out) else training):
+            task.notes = [*task.notes, doubt]
+        return task, training, held_out
 
     def _rows(self, documents: Examples) -> Examples:
         """Rows that leave room for [CLS] and a [SEP] per segment."""

@@ -21,6 +21,7 @@ from subquad.models import Classifier
 from subquad.tasks.base import Loss, Score
 from subquad.tasks.classify import Classify
 from subquad.tasks.config import Config
+from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     LABELS,
     TOKENIZER,
@@ -67,8 +68,10 @@ class Regress(Classify):
         task = cls(reading(config, source), Numbers.fitted(y[train], data.path), tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=task.labels)
-        task.notes = notes(source, stored.examples, data.length)
-        return task, stored.examples.view(train), stored.examples.view(held)
+        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        doubt = about_words(task.tokenizer, held_out if len(held) else training)
+        task.notes = [*notes(source, stored.examples, data.length), *filter(None, [doubt])]
+        return task, training, held_out
 
     @classmethod
     def load(cls, run: Path, config: Config) -> "Regress":
