@@ -214,14 +214,15 @@ class Classify(Task):
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        table = np.zeros((len(self.labels), len(self.labels)), dtype=np.int64)
+        truth, guess = [], []
         total = 0.0
         for batch in batches:
             assert batch.labels is not None
             logits = self._logits(model, batch).float()
             total += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
-            guess = logits.argmax(-1).cpu().numpy()
-            table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
+            truth.append(batch.labels.cpu().numpy())
+            guess.append(logits.argmax(-1).cpu().numpy())
+        table = confusion(np.concatenate(truth), np.concatenate(guess), len(self.labels))
         return classification(table, self.labels) | {"loss": total / len(examples)}
 
     def _batch(self, model: nn.Module, inputs: Sequence[str]) -> Batch:
