@@ -166,11 +166,13 @@ class _Loop:
         return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
-        Config.load(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
+        before = Config.load(self.out / checkpoint.CONFIG)
+        before.refuse(self.config, self.out)
         if _read(self.out / "data.json") != self._data():
+            path, old = self.config.data.path, before.data.path
+            what = "has changed" if path == old else f"holds other data than {old} did"
             raise SubquadError(
-                f"{self.config.data.path} has changed since {self.out} was begun; "
-                "a run is only resumed on the same data"
+                f"{path} {what} since {self.out} was begun; a run is only resumed on the same data"
             )
 
     def run(self, received: list[int]) -> None:

@@ -22,7 +22,7 @@ Values = dict[str, Any]
 
 #: Fields that have another flag, or none.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
-_HIDDEN = {"path", "pad"}
+_HIDDEN = {"path", "pad", "columns"}
 _HELP = {
     "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
     "mixers` lists them; may be repeated."

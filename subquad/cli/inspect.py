@@ -52,6 +52,8 @@ def command(
             out=out or run / "inspect",
             watch=lambda progress: update(progress.spent, progress.stage),
         )
+    for note in found.notes:
+        say(note)
     if found.skipped:
         say(found.skipped)
     if found.judgement is not None:

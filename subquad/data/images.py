@@ -78,6 +78,8 @@ def _digits() -> Images:
     pixels = examples.tokens.values.astype(np.uint8).reshape(-1, *digits.SHAPE)
     labels = tuple(map(str, examples.labels.tolist()))
     detected = f"{digits.NAME}: {_size(pixels)}, built in, with labels"
+    if other := digits.also_here():
+        detected += f" ({other})"
     return Images(pixels, labels, digits.LEVELS, detected)
 
 

@@ -11,8 +11,8 @@ What comes in comes out, or its row number and the reason do:
   absent, empty, NaN or infinite is refused.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from subquad.data.cells import label_of, text_problem
 from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
+from subquad.data.jsonl import LineTable
+from subquad.data.labels import Labels
 from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
@@ -50,6 +52,9 @@ class ReadOptions:
     """The first line of a CSV or TSV names the columns; if not, they are called 1, 2, …"""
     quotes: bool | None = None
     """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
+    learned: Mapping[str, str] | None = None
+    """The columns that training read (``text``, ``label``): taken, where they are there and no
+    others are asked for."""
 
     def __post_init__(self) -> None:
         if self.on_bad_row not in ("stop", "skip"):
@@ -70,6 +75,18 @@ class Source:
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
+    classes: Labels | None = None
+    """Labels that are known: a row with another is one that cannot be used."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether texts and labels are columns that a person can name."""
+        return not isinstance(self.table, TextFiles | LineTable)
+
+    def knowing(self, labels: Labels) -> "Source":
+        """The same, where rows are skipped that cannot be used: so is one whose label is not among
+        these. Elsewhere whoever numbers the labels says it, for all rows at once."""
+        return replace(self, classes=labels) if self.options.on_bad_row == "skip" else self
 
     def records(self) -> Iterator[Record]:
         """Every record in the order of the file.
@@ -102,7 +119,8 @@ class Source:
     def _kept(self, outcomes: Iterator[Record | BadRow]) -> Iterator[Record]:
         self.skipped.count = 0
         self.skipped.rows.clear()
-        for outcome in outcomes:
+        for found in outcomes:
+            outcome = self._known(found)
             if isinstance(outcome, Record):
                 yield outcome
             elif self.options.on_bad_row == "skip":
@@ -113,6 +131,15 @@ class Source:
                     f"{self.place(outcome.row)}{line}: {outcome.reason}; "
                     "--on-bad-row skip leaves such rows out"
                 )
+
+    def _known(self, outcome: Record | BadRow) -> Record | BadRow:
+        if self.classes is None or not isinstance(outcome, Record):
+            return outcome
+        try:
+            self.classes.index(str(outcome.label), "")
+        except SubquadError as error:
+            return BadRow(outcome.row, 0, str(error).removeprefix(": "))
+        return outcome
 
     def _outcome(self, row: Row) -> Record | BadRow:
         if row.problem:
@@ -199,12 +226,13 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     if not table.columns:
         problem = sample[0].problem if sample else "there is nothing in it"
         raise SubquadError(f"{name}: no row can be read; the first: {problem}")
+    wanted, absent = _learned(table, options, labelled=labelled)
     text, label = columns.choose(
         Path(name),
         table.columns,
         good,
-        text=options.text,
-        label=options.label,
+        text=wanted["text"],
+        label=wanted["label"],
         labelled=labelled,
         header=options.header,
     )
@@ -212,8 +240,28 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
         columns.check(Path(name), table.columns, "pair", options.pair)
     taken = f"text = {text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
     taken += f", label = {label!r}" if label is not None else ""
-    detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}"
+    detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"
     return Source(path, text, label, options, table.only(text, options.pair, label), detected)
+
+
+def _learned(
+    table: Table, options: ReadOptions, *, labelled: bool
+) -> tuple[dict[str, str | None], str]:
+    """The columns asked for, else those of training that are there; and a word on those that are
+    not."""
+    wanted = {"text": options.text, "label": options.label if labelled else None}
+    absent = []
+    for part, name in (options.learned or {}).items():
+        if part not in wanted or wanted[part] is not None or (part == "label" and not labelled):
+            continue
+        if name not in table.columns:
+            absent.append(f"{part} = {name!r}")
+        elif name not in wanted.values():
+            wanted[part] = name
+    if not absent or isinstance(table, LineTable):
+        return wanted, ""
+    there = ", ".join(map(shown, table.columns))
+    return wanted, f" (training read {', '.join(absent)}, which is not here; it has: {there})"
 
 
 def _encoding(options: ReadOptions) -> str:

@@ -1,9 +1,10 @@
 """What training, evaluation and the laboratory may ask of a task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -51,7 +52,10 @@ class Task(ABC):
     config: Config
     """The run's configuration, with what the data decided filled in."""
     notes: Sequence[str] = ()
-    """What a person should know about the data: what was detected, skipped, cut or repeated."""
+    """What a person should know about the data read last: what was detected, skipped, cut or
+    repeated."""
+    counts: Mapping[str, int] = MappingProxyType({})
+    """The same of a file that ``examples`` has read, as numbers: rows skipped, texts cut."""
 
     @classmethod
     @abstractmethod
@@ -77,7 +81,8 @@ class Task(ABC):
 
     @abstractmethod
     def examples(self, path: str, store: Path) -> Examples:
-        """Encode another file, as training's was, for evaluation, in the directory ``store``."""
+        """Encode another file, as training's was, for evaluation, in the directory ``store``; say
+        in ``notes`` and ``counts`` how it was read."""
 
     @abstractmethod
     def model(self) -> nn.Module:

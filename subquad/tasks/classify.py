@@ -19,17 +19,21 @@ from subquad.data.source import Source, open_source
 from subquad.data.splits import count_duplicates, split
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
-from subquad.errors import SubquadError, UsageError
+from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.doubts import about_labels, about_words
 from subquad.tasks.metrics import classification, confusion
 from subquad.tasks.texts import (
     LABELS,
     TOKENIZER,
     chosen_texts,
+    counts,
     notes,
     open_training,
+    reading,
+    refuse_none_left,
     tokenizer_for,
 )
 
@@ -82,16 +86,25 @@ class Classify(Task):
         data = config.data
         source = open_training(data, labelled=True)
         labels, y = _labels(source)
+        doubts = about_labels(labels.names, len(y), data.path)
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
-        task = cls(config, labels, tokenizer)
+        task = cls(reading(config, source), labels, tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=labels)
         training, held_out = stored.examples.view(train), stored.examples.view(held)
         task.notes = [
             *notes(source, stored.examples, data.length),
             *task._settle(float(training.tokens.lengths.mean())),
-            *filter(None, [labels.rare(y, data.path), _repeated(source, train, held)]),
+            *doubts,
+            *filter(
+                None,
+                [
+                    about_words(task.tokenizer, held_out if len(held) else training),
+                    labels.rare(y, data.path),
+                    _repeated(source, train, held),
+                ],
+            ),
         ]
         if config.training.class_weights:
             task.weights = torch.from_numpy(labels.weights(y[train]))
@@ -120,7 +133,7 @@ class Classify(Task):
         assert examples.labels is not None
         rows = split(len(examples), config.data.validation, seed=0, labels=examples.labels)
         task = cls(config, Labels(tuple(map(str, range(10)))), None)
-        task.notes = task._settle(length)
+        task.notes = [*filter(None, [digits.also_here()]), *task._settle(length)]
         return task, examples.select(rows[0]), examples.select(rows[1])
 
     def _settle(self, mean: float) -> list[str]:
@@ -152,15 +165,18 @@ class Classify(Task):
         if self.tokenizer is None:
             if path != digits.NAME:
                 raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+            self.notes = [*filter(None, [digits.also_here()])]
             return self._fit_digits(self.config)[2]
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         length = self.config.data.length
         stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        self.notes = notes(source, stored.examples, length)
+        self.counts = counts(source, stored.examples, length)
         return stored.examples
 
     def labelled(self, path: str) -> Texts:
         """The texts of another file and their classes, which training must have seen."""
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         records = list(source.records())
         pairs = ((record.row, str(record.label)) for record in records)
         return Texts([record.text for record in records], self.labels.indices(pairs, path))
@@ -198,14 +214,15 @@ class Classify(Task):
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        table = np.zeros((len(self.labels), len(self.labels)), dtype=np.int64)
+        truth, guess = [], []
         total = 0.0
         for batch in batches:
             assert batch.labels is not None
             logits = self._logits(model, batch).float()
             total += float(nn.functional.cross_entropy(logits, batch.labels, reduction="sum"))
-            guess = logits.argmax(-1).cpu().numpy()
-            table += confusion(batch.labels.cpu().numpy(), guess, len(self.labels))
+            truth.append(batch.labels.cpu().numpy())
+            guess.append(logits.argmax(-1).cpu().numpy())
+        table = confusion(np.concatenate(truth), np.concatenate(guess), len(self.labels))
         return classification(table, self.labels) | {"loss": total / len(examples)}
 
     def _batch(self, model: nn.Module, inputs: Sequence[str]) -> Batch:
@@ -217,14 +234,21 @@ class Classify(Task):
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         if self.tokenizer is None:
             raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
-        chances = self._logits(model, self._batch(model, inputs)).float().softmax(-1)
+        batch = self._batch(model, inputs)
+        chances = self._logits(model, batch).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],
                 "probabilities": dict(zip(self.labels.names, row.tolist(), strict=True)),
             }
-            for row in chances
+            | cut
+            for row, cut in zip(chances, self._cut(batch), strict=True)
         ]
+
+    def _cut(self, batch: Batch) -> list[dict[str, bool]]:
+        """``{"cut": True}`` for each row that reaches the length, where it was cut."""
+        reach = batch.mask.sum(1) >= self.config.data.length
+        return [{"cut": True} if cut else {} for cut in reach.tolist()]
 
 
 def _framed(tokenizer: Tokenizer) -> tuple[Tokenizer, Specials]:
@@ -241,12 +265,8 @@ def _labels(source: Source) -> tuple[Labels, npt.NDArray[np.int64]]:
     for record in source.records():
         assert record.label is not None
         coded.append(codes.setdefault(record.label, len(codes)))
-    if not codes and source.skipped.count:
-        first = source.skipped.rows[0]
-        raise SubquadError(
-            f"{source.path}: all {source.skipped.count} rows were skipped; row {first.row}: "
-            f"{first.reason}"
-        )
+    if not codes:
+        refuse_none_left(source)
     labels = Labels.of(codes, str(source.path))
     order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
     return labels, order[np.frombuffer(coded, dtype=np.int64)]

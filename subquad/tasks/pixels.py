@@ -96,6 +96,7 @@ class Pixels(CausalTask):
                 f"{path} holds images of {_words(found.pixels.shape[1:], found.levels)}; this run "
                 f"learned from {_words(self.images.shape, self.images.levels)}"
             )
+        self.notes = [found.detected]
         if path == self.config.data.path == digits.NAME:  # only those that training did not see
             return self._rows(found, _split(found, self.config.data.validation)[1])
         return self._rows(found, np.arange(len(found)))

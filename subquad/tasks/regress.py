@@ -21,7 +21,17 @@ from subquad.models import Classifier
 from subquad.tasks.base import Loss, Score
 from subquad.tasks.classify import Classify
 from subquad.tasks.config import Config
-from subquad.tasks.texts import LABELS, TOKENIZER, chosen_texts, notes, open_training, tokenizer_for
+from subquad.tasks.doubts import about_words
+from subquad.tasks.texts import (
+    LABELS,
+    TOKENIZER,
+    chosen_texts,
+    notes,
+    open_training,
+    reading,
+    refuse_none_left,
+    tokenizer_for,
+)
 
 Values = npt.NDArray[np.float64]
 
@@ -45,19 +55,23 @@ class Regress(Classify):
         data = config.data
         if data.path == digits.NAME:
             raise UsageError(f"{digits.NAME!r} have classes; regress is for texts with numbers")
-        source = open_training(data, labelled=True)
         any_number = Numbers()
+        source = open_training(data, labelled=True).knowing(any_number)
         y = np.array(
             [any_number.index(str(r.label), source.place(r.row)) for r in source.records()],
             dtype=np.int64,
         )
+        if not len(y):
+            refuse_none_left(source)
         train, held = split(len(y), data.validation, seed=config.training.seed)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
-        task = cls(config, Numbers.fitted(y[train], data.path), tokenizer)
+        task = cls(reading(config, source), Numbers.fitted(y[train], data.path), tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=task.labels)
-        task.notes = notes(source, stored.examples, data.length)
-        return task, stored.examples.view(train), stored.examples.view(held)
+        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        doubt = about_words(task.tokenizer, held_out if len(held) else training)
+        task.notes = [*notes(source, stored.examples, data.length), *filter(None, [doubt])]
+        return task, training, held_out
 
     @classmethod
     def load(cls, run: Path, config: Config) -> "Regress":
@@ -91,7 +105,9 @@ class Regress(Classify):
         }
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"number": value} for value in self._numbers(model, self._batch(model, inputs))]
+        batch = self._batch(model, inputs)
+        found = zip(self._numbers(model, batch), self._cut(batch), strict=True)
+        return [{"number": value} | cut for value, cut in found]
 
     def _numbers(self, model: nn.Module, batch: Batch) -> Values:
         found: torch.Tensor = self._logits(model, batch).double().squeeze(1).cpu()

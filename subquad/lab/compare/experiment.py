@@ -87,11 +87,13 @@ def study(
             raise UsageError(
                 "no rows are held out, and they choose the weights: --validation must be above 0"
             )
+        first, training, held_out = data[numbers[0]]
+        said = [text for task, *_ in data.values() for text in task.notes]
         if test is not None:
-            encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
-    first, training, held_out = data[numbers[0]]
-    for note in dict.fromkeys(text for task, *_ in data.values() for text in task.notes):
-        watch(Progress(0.0, "reading", note))
+            encoded(first, test)  # what is wrong with it is said before any training
+            said += first.notes
+        for note in dict.fromkeys(said):
+            watch(Progress(0.0, "reading", note))
     runs: list[Result] = []
     for i, one in enumerate(plan):
         piece = part(watch, _TRAINING * i / len(plan), _TRAINING / len(plan))

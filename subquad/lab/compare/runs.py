@@ -13,6 +13,7 @@ from typing import Any
 
 from subquad import checkpoint
 from subquad.data.batches import Examples
+from subquad.data.walking import walk
 from subquad.errors import SubquadError
 from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
@@ -149,7 +150,7 @@ def content(path: str) -> str | None:
     data, which has a name only."""
     file = Path(path)
     if file.is_dir():
-        found = sorted(p for p in file.rglob("*") if p.is_file())
+        found = [p for p in walk(file).files if p.is_file()]
         about = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
         return hashlib.sha256(repr(about).encode()).hexdigest()
     if not file.is_file():

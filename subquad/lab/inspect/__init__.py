@@ -42,7 +42,7 @@ from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
 from subquad.tasks.language import Language
-from subquad.tasks.texts import skipped
+from subquad.tasks.texts import cut_at, skipped
 
 __all__ = ["ROWS", "Head", "Inspection", "Text", "inspect"]
 
@@ -59,6 +59,8 @@ class _Gathered:
     likings: dict[tuple[int, str], Likings] = field(default_factory=dict)
     topics: dict[int, Topics] = field(default_factory=dict)
     rows: int = 0
+    cut: int = 0
+    """Texts that reach the run's length."""
 
 
 def inspect(
@@ -83,11 +85,13 @@ def inspect(
         raise UsageError("nothing to look at: give a text, or --file")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; inspect needs a directory")
-    read, left_out = _read(run, file, rows) if file is not None else ([], "")
+    read, left_out, notes = _read(run, file, rows) if file is not None else ([], "", [])
     whole = list(texts) or read[:DRAWN]
     shown = [_text(run, tokenizer, text) for text in whole]
     gathered = _Gathered()
+    length = run.config.data.length
     for done, group in _batches(run, tokenizer, read or whole):
+        gathered.cut += int((group.lengths >= length).sum())
         _gather(run, len(tokenizer) + 1, group, gathered)
         watch(Progress(done, f"{gathered.rows} rows"))
     heads = list(_heads(gathered, tokenizer))
@@ -102,6 +106,7 @@ def inspect(
         data=Path(file).name if file is not None else "",
         rows=gathered.rows,
         skipped=left_out,
+        notes=[*notes, *filter(None, [cut_at(length, gathered.cut, len(read))])] if read else [],
         page=out / "inspect.html",
     )
     for i, text in enumerate(shown, 1):
@@ -113,15 +118,15 @@ def inspect(
     return found
 
 
-def _read(run: Run, file: str, rows: int) -> tuple[list[str], str]:
-    """The first texts of a file, and what was left out on the way."""
+def _read(run: Run, file: str, rows: int) -> tuple[list[str], str, list[str]]:
+    """The first texts of a file, what was left out on the way, and how it was read."""
     source = open_source(file, run.config.data.reading(), labelled=False)
     read = [record.text for record in islice(source.records(), rows)]
     left_out = skipped(source)
     if not read:
         name = "standard input" if file == STDIN else file
         raise SubquadError(f"{name} holds no texts" + (f": {left_out}" if left_out else ""))
-    return read, left_out
+    return read, left_out, [source.detected]
 
 
 def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str], *, cut: bool = True) -> Ragged:

@@ -54,4 +54,6 @@ class Inspection:
     """Rows of the data set that were read."""
     skipped: str
     """Which of its rows were left out, in a sentence."""
+    notes: list[str]
+    """How it was read, and how many of its texts were cut."""
     page: Path

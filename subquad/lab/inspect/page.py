@@ -53,6 +53,7 @@ def document(found: Inspection) -> dict[str, Any]:
         "data": found.data,
         "rows": found.rows,
         "skipped": found.skipped,
+        "notes": found.notes,
         "judgement": found.judgement and asdict(found.judgement),
         "heads": [asdict(head) for head in found.heads],
         "topics": {
