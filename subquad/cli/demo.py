@@ -21,9 +21,10 @@ from subquad.cli.console import bar, json_flag, result, say
 def command(out: Path, as_json: bool) -> None:
     """Compare five mixers on digits, draw new digits, measure generation: one report."""
     from subquad.lab.demo.showing import demo
+    from subquad.locking import alone_in
 
     say("a few minutes on two cores; Ctrl-C stops it, and the same command continues it")
-    with bar("demo") as update:
+    with alone_in(out), bar("demo") as update:
 
         def watch(line: dict[str, Any], spent: float) -> None:
             update(spent, progress_text(line))

@@ -23,11 +23,13 @@ from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, Watch, nothing_left, obtain, run_name
+from subquad.lab.compare.runs import Result, Watch, obtain, run_name
 from subquad.lab.compare.verdict import Candidate, Figure, Verdict, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
+from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
+from subquad.storage import nothing_left
 from subquad.tasks import Config, Task, check, task_class
 
 REPORT, RESULTS = "report.html", "results.json"
@@ -117,10 +119,11 @@ def compare(
         SubquadError: unusable data, or a run that cannot be trained.
         Interrupted: a signal came; the same call continues.
     """
-    comparison = study(
-        config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
-    )
-    write(comparison)
+    with alone_in(Path(out)):
+        comparison = study(
+            config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
+        )
+        write(comparison)
     watch({"kind": "done"}, 1.0)
     return comparison
 
