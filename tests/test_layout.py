@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: Imports point down only. Rooms on one line do not know each other.
 ORDER = [
     {"shapes", "errors"},
+    {"storage", "locking", "signals"},
     {"kernels"},
     {"mixers"},
     {"models"},

@@ -21,9 +21,10 @@ from subquad.cli.following import following
 def command(out: Path, as_json: bool) -> None:
     """Compare five mixers on digits, draw new digits, measure generation: one report."""
     from subquad.lab.demo.stages import demo
+    from subquad.locking import alone_in
 
     say("a few minutes on two cores; Ctrl-C stops it, and the same command continues it")
-    with following("demo") as watch:
+    with alone_in(out), following("demo") as watch:
         made = demo(out, watch=watch)
     for row in table(made.comparison):
         say(row)

@@ -8,11 +8,11 @@ from typing import Any, Self
 import torch
 from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from subquad.errors import SubquadError
 from subquad.mixers import State
+from subquad.storage import refuse_no_numbers, write_tensors
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,15 @@ class ModelState:
         )
 
     def save(self, path: Path | str, about: dict[str, Any] | None = None) -> None:
-        """Write one safetensors file; ``about`` goes into its header as JSON."""
+        """Write one safetensors file, whole or not at all; ``about`` goes into its header as
+        JSON."""
         tensors = {"position": self.position}
         for i, layer in enumerate(self.layers):
             tensors |= {f"layers.{i}.{name}": t for name, t in layer.tensors().items()}
         kinds = json.dumps([type(layer).__name__ for layer in self.layers])
         contiguous = {name: t.contiguous().clone() for name, t in tensors.items()}
         header = {"layers": kinds} | ({} if about is None else {"about": json.dumps(about)})
-        save_file(contiguous, path, metadata=header)
+        write_tensors(Path(path), contiguous, header)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -65,6 +66,7 @@ class ModelState:
                 tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise SubquadError(f"{path} cannot be read as a saved state: {error}") from error
+        refuse_no_numbers(Path(path), tensors)
         layers = []
         for i, name in enumerate(names):
             mine = f"layers.{i}."

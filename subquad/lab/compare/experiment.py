@@ -23,12 +23,14 @@ from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.report import render
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, nothing_left, obtain
+from subquad.lab.compare.runs import Result, obtain
 from subquad.lab.compare.verdict import Figure, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
 from subquad.lab.progress import Progress, Watch, ignore, part
+from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
+from subquad.storage import nothing_left
 from subquad.tasks import Config, Task, check, task_class
 
 #: Parts of the work that training takes; floors and measurement share the rest.
@@ -56,10 +58,11 @@ def compare(
         SubquadError: unusable data, or a run that cannot be trained.
         Interrupted: a signal came; the same call continues.
     """
-    comparison = study(
-        config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
-    )
-    write(comparison)
+    with alone_in(Path(out)):
+        comparison = study(
+            config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
+        )
+        write(comparison)
     watch(Progress(1.0, "done"))
     return comparison
 

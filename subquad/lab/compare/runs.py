@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from typing import Any
 from subquad import checkpoint
 from subquad.data.batches import Examples
 from subquad.data.walking import walk
-from subquad.errors import SubquadError
 from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
 from subquad.run import load, score
@@ -131,18 +128,6 @@ def _examine(
         rows_per_second=per_step / pace,
         tokens_per_second=per_step * float(training.tokens.lengths.mean()) / pace,
     )
-
-
-@contextmanager
-def nothing_left(*paths: Path) -> Iterator[None]:
-    """Work that is refused takes with it those ``paths`` that were not there before."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except SubquadError:
-        for path in new:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
 
 
 def content(path: str) -> str | None:

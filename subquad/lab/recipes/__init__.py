@@ -23,6 +23,7 @@ from subquad.errors import UsageError
 from subquad.lab.instruments import machine
 from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
 from subquad.lab.recipes.page import page
+from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
 
 __all__ = ["RECIPES", "Entry", "Job", "Made", "Outcome", "Picture", "Table", "run"]
@@ -115,7 +116,13 @@ def run(name: str, job: Job, command: str) -> Made:
     if job.out.exists() and not job.out.is_dir():
         raise UsageError(f"{job.out} is a file; a recipe needs a directory")
     module, function = entry.function.split(":")
-    outcome: Outcome = getattr(importlib.import_module(module), function)(job)
+    with alone_in(job.out):
+        outcome: Outcome = getattr(importlib.import_module(module), function)(job)
+        return _written(name, job, command, outcome)
+
+
+def _written(name: str, job: Job, command: str, outcome: Outcome) -> Made:
+    entry = RECIPES[name]
     document = {
         "recipe": name,
         "source": entry.source,
@@ -127,7 +134,6 @@ def run(name: str, job: Job, command: str) -> Made:
         "results": outcome.results,
         "machine": machine.facts(resolve("auto", device())),
     }
-    job.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_text(job.out / "results.json", text + "\n")
     report = job.out / "report.html"
