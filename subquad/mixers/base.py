@@ -14,50 +14,19 @@ Five equalities hold for every mixer, dtype and length: padded = unpadded; alone
 one pass = any split = token by token; fresh = reused; saved and loaded = kept.
 """
 
-import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, ParamSpec, Self, TypeVar, final
+from typing import ClassVar, ParamSpec, TypeVar, final
 
 import torch
 from torch import Tensor, nn
 
+from subquad.mixers.state import State
 from subquad.shapes import Mask, Sequence
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """What a causal mixer remembers: named tensors, batch first. ``scan`` never changes one."""
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-
-    def map(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The same state with ``change`` applied to each tensor."""
-        return dataclasses.replace(self, **{n: change(t) for n, t in self.tensors().items()})
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held by the tensors, all rows together."""
-        return sum(t.numel() * t.element_size() for t in self.tensors().values())
-
-    def clone(self) -> Self:
-        return self.map(Tensor.clone)
-
-    def detach(self) -> Self:
-        return self.map(Tensor.detach)
-
-    def to(self, device: torch.device | str) -> Self:
-        """Move to a device. Dtypes stay: sums are fp32 or wider, a KV cache holds activations."""
-        return self.map(lambda t: t.to(device))
-
-    def select(self, rows: Tensor) -> Self:
-        """The state of ``rows`` (int64 ``[n]``), in that order: beams, reordering, repetition."""
-        return self.map(lambda t: t.index_select(0, rows.to(t.device)))
 
 
 class Mixer(nn.Module, ABC):

@@ -183,7 +183,8 @@ def chunked(
     denominator = sim.sum(-1, keepdim=True) + left_q @ z_all[:, :, :-1].unsqueeze(-1)
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
     end = LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
-    return out.to(v.dtype), end.clone()  # a view would keep the ends of all chunks alive
+    # A view would keep the ends of all chunks alive.
+    return out.to(v.dtype), end.map(Tensor.clone)
 
 
 def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None) -> Tensor:
