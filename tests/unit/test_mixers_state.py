@@ -110,5 +110,5 @@ def test_a_damaged_saved_state_is_refused_in_one_line(name: str, tmp_path) -> No
 
     with safe_open(tmp_path / "s", framework="pt") as f:
         save_file(kept, tmp_path / "t", metadata=f.metadata())
-    with pytest.raises(SubquadError, match="is damaged: (layer 1|it has no position)"):
+    with pytest.raises(SubquadError, match=r"is damaged: (layer 1|it has no position)"):
         ModelState.load(tmp_path / "t")

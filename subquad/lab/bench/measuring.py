@@ -17,7 +17,8 @@ from subquad.lab.bench.result import BenchResult, Row, environment
 from subquad.lab.instruments.generation import generation_speed
 from subquad.lab.instruments.timing import Times, interleave, peak_memory
 from subquad.lab.recipes import drawing
-from subquad.mixers import fnet, linear, transforms
+from subquad.mixers import fnet, linear
+from subquad.mixers.fnet import transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
 from subquad.models.precision import autocast, resolve

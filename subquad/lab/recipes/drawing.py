@@ -45,7 +45,7 @@ class Paper:
     batch: int
     budget: str
     near: dict[str, int]
-    """What the preset's mixer raster sees of the rows above and of its own."""
+    """What the preset's masked convolution sees of the rows above and of its own."""
     minutes: float
     """Of training in the preset, so that all of it ends within half an hour on two cores."""
 
@@ -118,8 +118,8 @@ def preset(paper: Paper, path: str, full: bool) -> Config:
         config,
         model=replace(
             config.model,
-            mixers=("raster", "raster", "raster", "linear"),
-            mixer_options={"raster": paper.near},
+            mixers=(*("masked_convolution",) * 3, "linear"),
+            mixer_options={"masked_convolution": paper.near},
             waves=32,
             layers=4,
             d=96,
