@@ -130,7 +130,7 @@ def configure(task: str, path: str, values: Values) -> Config:
         given["mixers"] = tuple(name.strip() for name in given["mixers"].split(","))
     if "mixer_options" in given:
         used = given.get("mixers", config.model.mixers)
-        used += ("softmax",) if given.get("hybrid") else ()
+        used += (mixers.ATTENTION,) if given.get("hybrid") else ()
         causal = task_class(task).causal
         given["mixer_options"] = _mixer_options(given["mixer_options"], used, causal)
     config = replace(

@@ -27,8 +27,16 @@ class ModelState:
         """Bytes held, all rows and layers together."""
         return self.position.nbytes + sum(layer.nbytes for layer in self.layers)
 
+    def detach(self) -> Self:
+        """The same memory, without gradients."""
+        return type(self)(self.position, tuple(s.detach() for s in self.layers))
+
     def clone(self) -> Self:
+        """A copy with memory of its own, without gradients."""
         return type(self)(self.position.clone(), tuple(s.clone() for s in self.layers))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
 
     def to(self, device: torch.device | str) -> Self:
         return type(self)(self.position.to(device), tuple(s.to(device) for s in self.layers))
@@ -57,11 +65,10 @@ class ModelState:
         Raises:
             SubquadError: the file is not a state, or not whole.
         """
-        kinds = {kind.__name__: kind for kind in State.__subclasses__()}
         try:
             with safe_open(path, framework="pt") as f:
                 names = json.loads((f.metadata() or {}).get("layers", "null"))
-                if names is None or any(name not in kinds for name in names):
+                if names is None or any(name not in State.kinds for name in names):
                     raise SubquadError(f"{path} is not a saved state (layers: {names})")
                 tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
@@ -70,7 +77,12 @@ class ModelState:
         layers = []
         for i, name in enumerate(names):
             mine = f"layers.{i}."
-            layers.append(
-                kinds[name](**{k[len(mine) :]: t for k, t in tensors.items() if k.startswith(mine)})
-            )
+            held = {k[len(mine) :]: t for k, t in tensors.items() if k.startswith(mine)}
+            try:
+                layers.append(State.kinds[name](**held))
+            except TypeError:
+                found = ", ".join(held) or "nothing"
+                raise SubquadError(f"{path} is damaged: layer {i}, {name}, has {found}") from None
+        if "position" not in tensors:
+            raise SubquadError(f"{path} is damaged: it has no position")
         return cls(tensors["position"], tuple(layers))

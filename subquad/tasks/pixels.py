@@ -15,7 +15,6 @@ from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
-from subquad.mixers import raster
 from subquad.models import CausalModel, ModelConfig, shared_levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
@@ -111,7 +110,7 @@ class Pixels(CausalTask):
     def model(self) -> nn.Module:
         mixture = self.config.model.mixture
         made = CausalModel(
-            _with_row(self.config.model, self.images),
+            self._shape(),
             inputs=self.images.levels + 1,
             outputs=logistics.PARTS * mixture or self.images.levels,
             length=self.images.length,
@@ -123,6 +122,20 @@ class Pixels(CausalTask):
             shared_levels.share(made, self.images.levels, self.config.model.waves)
         return made
 
+    def _shape(self) -> ModelConfig:
+        """The model's configuration; mixers that look at rows of a picture are told their length.
+
+        Raises:
+            UsageError: an option of a mixer does not go with these pictures.
+        """
+        row = math.prod(self.images.shape[1:])
+        try:
+            model = self.config.model.with_data(causal=True, row=row)
+            model.check(causal=True, length=self.images.length)
+        except ValueError as error:
+            raise UsageError(f"pictures with rows of {row} values: {error}") from None
+        return model
+
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
         if not self.config.model.mixture:
             return super().nats(logits, target, counted)
@@ -131,22 +144,6 @@ class Pixels(CausalTask):
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
         return {"bits_per_dim": bits / count}
-
-
-def _with_row(model: ModelConfig, images: Format) -> ModelConfig:
-    """The mixer raster is told how long a row of these pictures is, unless it was; in narrow ones
-    it looks less far to the sides."""
-    if "raster" not in model.mixers:
-        return model
-    row = math.prod(images.shape[1:])
-    known = {"row": row, "side": min(raster.SIDE, row - 1)}
-    said = model.mixer_options.get("raster", {})
-    made = replace(model, mixer_options=model.mixer_options | {"raster": known | said})
-    try:
-        made.check(causal=True, length=images.length)
-    except ValueError as error:
-        raise UsageError(f"raster: {error}") from None
-    return made
 
 
 def _split(found: Images, share: float) -> tuple[Rows, Rows]:

@@ -22,7 +22,8 @@ from subquad.lab.instruments.generation import generation_speed
 from subquad.lab.instruments.timing import Times, interleave
 from subquad.lab.progress import Progress, Watch, ignore
 from subquad.lab.published import CIFAR10, MNIST, WAYS
-from subquad.mixers import fnet, transforms
+from subquad.mixers import fnet
+from subquad.mixers.fnet import transforms
 from subquad.models.block import Block
 from subquad.models.config import ModelConfig
 from subquad.models.precision import autocast, device, resolve

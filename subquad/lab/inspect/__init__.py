@@ -24,21 +24,12 @@ from subquad.data.ragged import Ragged
 from subquad.data.source import open_source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
-from subquad.lab.inspect.channels import (
-    LINEAR,
-    SOFTMAX,
-    Seen,
-    attention,
-    channels,
-    features,
-    watched,
-)
+from subquad.lab.inspect.channels import Seen, watched
 from subquad.lab.inspect.inspection import Head, Inspection, Text
 from subquad.lab.inspect.likings import Likings, judge
 from subquad.lab.inspect.page import document, page, picture
 from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, spectrum
 from subquad.lab.progress import Progress, Watch, ignore
-from subquad.mixers.fnet import FNet
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
 from subquad.tasks.language import Language
@@ -161,13 +152,14 @@ def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
     unread = len(whole.values) - len(ragged.values)
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
     for n, seen in enumerate(layers):
-        for name, channel in channels(seen).items():
+        explained = seen.explained()
+        for name, channel in explained.channels.items():
             made.weights[n, name] = channel.weights[0, :t].double().cpu().numpy()
-        if isinstance(seen.mixer, SOFTMAX):
-            made.maps[n] = attention(seen)[0, :, :t, :t].double().cpu().numpy()
-        if isinstance(seen.mixer, LINEAR):
-            made.ranks[n] = effective_rank(seen)
-        if isinstance(seen.mixer, FNet):
+        if explained.attention is not None:
+            made.maps[n] = explained.attention[0, :, :t, :t].double().cpu().numpy()
+        if explained.features is not None:
+            made.ranks[n] = effective_rank(explained.features)
+        if explained.frequencies:
             made.spectra[n] = spectrum(seen)
     return made
 
@@ -184,14 +176,15 @@ def _gather(run: Run, vocabulary: int, group: Ragged, gathered: _Gathered) -> No
     tokens = ids.cpu().numpy() % vocabulary  # a token of the model's own is the last one
     mask = np.ones_like(tokens, dtype=bool) if real is None else real[:, :t].cpu().numpy()
     for n, seen in enumerate(layers):
-        for name, channel in channels(seen).items():
+        explained = seen.explained()
+        for name, channel in explained.channels.items():
             lifts = channel.weights[:, :t].double().cpu().numpy() * mask.sum(1)[:, None, None]
             scores = channel.scores[:, :t].double().cpu().numpy()
             kept = gathered.likings.setdefault((n, name), Likings(vocabulary, lifts.shape[-1]))
             for row, lift, score, there in zip(tokens, lifts, scores, mask, strict=True):
                 kept.add(row[there], lift[there], score[there])
-        if isinstance(seen.mixer, LINEAR):
-            phi_q, phi_k, _ = features(seen)
+        if explained.features is not None:
+            phi_q, phi_k = explained.features.phi_q, explained.features.phi_k
             _, h, _, k = phi_k.shape
             topics = gathered.topics.setdefault(n, Topics(vocabulary, h, k))
             for i, there in enumerate(mask):

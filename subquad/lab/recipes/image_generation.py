@@ -37,7 +37,7 @@ class Preset:
     """What an ordinary computer trains instead of the paper's model."""
 
     near: dict[str, int]
-    """What the mixer raster sees of the rows above and of its own."""
+    """What the preset's masked convolution sees of the rows above and of its own."""
     minutes: float
     """Of training, so that all of it ends within half an hour on two cores."""
 
@@ -71,8 +71,8 @@ def preset(paper: ImageModel, path: str, full: bool) -> Config:
         config,
         model=replace(
             config.model,
-            mixers=("raster", "raster", "raster", "linear"),
-            mixer_options={"raster": ours.near},
+            mixers=(*("masked_convolution",) * 3, "linear"),
+            mixer_options={"masked_convolution": ours.near},
             waves=32,
             layers=4,
             d=96,

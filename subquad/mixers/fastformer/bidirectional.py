@@ -16,59 +16,45 @@ bias: a softmax does not change when one number is added to all its scores. Mask
 zero exactly (the released code adds -10000, which large scores can outweigh).
 
 Not the paper's: Eq. (5) and (6) can be left out (``columns=1``) or repeated with keys of their own
-(``columns=n``), and every other choice is a switch (``fastformer_parts``). Where ∗ is ``"add"``,
-w_kᵀ q is the same for all tokens, so that β cannot depend on the global query.
+(``columns=n``), and every other choice is a switch (``fastformer/weights.py``). Where ∗ is
+``"add"``, w_kᵀ q is the same for all tokens, so that β cannot depend on the global query.
 
 Cost: O(t·d) beside the projections, three d×d ones by default. Bidirectional: α pools over the
-whole row. ``fastformer_causal`` is a model of its own.
+whole row. ``fastformer/causal.py`` is a model of its own.
 """
+
+import math
 
 import torch
 from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, at_own_precision, zero_padding
-from subquad.mixers.fastformer_native import additive_pool
-from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
+from subquad.errors import UsageError
+from subquad.mixers.base import at_own_precision, zero_padding
+from subquad.mixers.capabilities import PageLayer
+from subquad.mixers.fastformer.native import additive_pool
+from subquad.mixers.fastformer.weights import AdditiveAttention, Chain, meet
 from subquad.mixers.native import core_serves_plainly
+from subquad.mixers.pooling import pool, softmax_over_time
 from subquad.shapes import Mask, Sequence
-
-
-@at_own_precision
-def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b 1 d"]:
-    """Softmax-weighted sum over the real tokens, a weight per head; zeros for an empty row."""
-    weights = softmax_over_time(scores, mask)
-    x = zero_padding(x, mask)
-    heads = rearrange(x.to(weights.dtype), "b t (h k) -> b h t k", h=scores.shape[-1])
-    pooled = rearrange(weights, "b t h -> b h 1 t") @ heads
-    return rearrange(pooled, "b h 1 k -> b 1 (h k)").to(x.dtype)
-
-
-def scored(chain: Chain, mask: Mask | None = None) -> list[tuple[Sequence, Tensor]]:
-    """What each column pools, ``[b, t, d]`` (the queries, then p), and its scores ``[b, t, h]``."""
-    found: list[tuple[Sequence, Tensor]] = []
-    for i, (x, w) in enumerate(zip(chain.columns, chain.scores, strict=True)):
-        if found:
-            x = meet(chain.interaction, pool(*found[-1], mask), x, chain.joined(i))
-        found.append((x, nn.functional.linear(x, w) / chain.scale))
-    return found
 
 
 def additive_attention(chain: Chain, mask: Mask | None = None) -> Float[Tensor, "b t e"]:
     """The definition: u_i of Eq. (7), for any choice of switches (``"concat"``: twice as wide)."""
-    global_vector = pool(*scored(chain, mask)[-1], mask)
-    return meet(chain.interaction, global_vector, chain.v)
+    return meet(chain.interaction, pool(*scored(chain, mask)[-1], mask), chain.v)  # Eq. (7)
 
 
-def softmax_over_time(scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b t h"]:
-    """Weights in fp32 (fp64 stays), zero at masked tokens."""
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    if mask is None:
-        return scores.to(wide).softmax(dim=1)
-    hidden = ~mask.unsqueeze(-1)
-    lowest = torch.finfo(wide).min
-    return scores.to(wide).masked_fill(hidden, lowest).softmax(dim=1).masked_fill(hidden, 0)
+def scored(chain: Chain, mask: Mask | None = None) -> list[tuple[Sequence, Tensor]]:
+    """What each column pools, ``[b, t, d]``, and its scores, ``[b, t, h]``: q and those of α, then
+    p and those of β for every further column."""
+    (q, *keys), (w_q, *w_keys) = chain.columns, chain.scores
+    found = [(q, nn.functional.linear(q, w_q) / chain.scale)]  # Eq. (3)
+    for c, (k, w_k) in enumerate(zip(keys, w_keys, strict=True), 1):
+        global_vector = pool(*found[-1], mask)  # Eq. (4) # Eq. (6)
+        p = meet(chain.interaction, global_vector, k, chain.joined(c))  # Eq. (5)
+        found.append((p, nn.functional.linear(p, w_k) / chain.scale))  # Eq. (5)
+    return found
 
 
 @at_own_precision
@@ -124,7 +110,7 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
     return v @ (w * global_vector).mT.to(v.dtype)  # Eq. (7)
 
 
-class Fastformer(AdditiveAttention, Mixer):
+class Fastformer(AdditiveAttention):
     """Additive attention, by default as released."""
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
@@ -139,6 +125,25 @@ class Fastformer(AdditiveAttention, Mixer):
         return zero_padding(y, mask)  # Eq. (7)
 
     def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
-        """What α, then β of each further column are the softmax of, for every head and token."""
         chain = self.chain(zero_padding(x, mask)).wide()
         return [scores for _, scores in scored(chain, mask)]
+
+    def page_layer(self) -> PageLayer:
+        switches = {
+            "columns": self.columns == 2,
+            "query_residual": self.query_residual,
+            "value": not self.own_value,
+            "interaction": self.interaction == "product",
+            "score_over": not self.own_head,
+            "scale": self.scale == math.sqrt(self.d // self.score_q.out_features),
+        }
+        changed = [name for name, usual in switches.items() if not usual]
+        if changed:
+            raise UsageError(
+                f"fastformer has {' and '.join(changed)} changed; a page has it as released: "
+                "--to onnx exports it"
+            )
+        parts = ("qk", "score_q", "score_k", "transform")
+        return PageLayer(
+            "fastformer", {"heads": self.score_q.out_features}, {part: part for part in parts}
+        )

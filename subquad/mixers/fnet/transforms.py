@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from subquad.mixers.base import at_own_precision
+from subquad.mixers.fnet.native import half_spectrum
 from subquad.mixers.native import core_serves_plainly
-from subquad.mixers.transforms_native import half_spectrum
 from subquad.shapes import Mask, Sequence
 
 

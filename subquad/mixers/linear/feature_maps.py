@@ -45,7 +45,7 @@ FEATURE_MAPS: dict[str, FeatureMap] = {
 }
 
 
-def feature_map(name: str) -> FeatureMap:
+def named(name: str) -> FeatureMap:
     """The map called ``name``.
 
     Raises:
@@ -54,3 +54,8 @@ def feature_map(name: str) -> FeatureMap:
     if name not in FEATURE_MAPS:
         raise ValueError(f"feature_map={name!r} is not one of {', '.join(FEATURE_MAPS)}")
     return FEATURE_MAPS[name]
+
+
+def name_of(phi: FeatureMap) -> str:
+    """What ``phi`` is called in ``FEATURE_MAPS``."""
+    return next(name for name, known in FEATURE_MAPS.items() if known is phi)

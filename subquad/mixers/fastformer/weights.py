@@ -6,6 +6,7 @@ the last one meets the values. The paper has two columns, query and key.
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -13,8 +14,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import at_own_precision, head_width
-from subquad.shapes import Sequence
+from subquad.mixers.base import Mixer, at_own_precision, head_width
+from subquad.mixers.capabilities import Channel, Explanation
+from subquad.mixers.pooling import softmax_over_time
+from subquad.shapes import Mask, Sequence
 
 Interaction = Literal["product", "add", "concat"]
 Value = Literal["query", "own"]
@@ -73,7 +76,7 @@ class Chain:
         )
 
 
-class AdditiveAttention(nn.Module):
+class AdditiveAttention(Mixer):
     """The weights of a Fastformer.
 
     Args: ``d`` width; ``heads``; ``columns`` of the chain, 1 to 64 (2: query and key);
@@ -96,7 +99,7 @@ class AdditiveAttention(nn.Module):
         score_over: ScoreOver = "all_heads",
         scale: Scale = "head",
     ) -> None:
-        super().__init__()
+        super().__init__(d)
         width = head_width(d, heads)
         if not isinstance(columns, int) or isinstance(columns, bool) or not 1 <= columns <= COLUMNS:
             raise ValueError(f"columns={columns!r} is not a whole number from 1 to {COLUMNS}")
@@ -131,6 +134,17 @@ class AdditiveAttention(nn.Module):
             interaction=self.interaction,
             join=() if self.join is None else self.join.weight.split(d),
         )
+
+    @abstractmethod
+    def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
+        """What α, then β of each further column are the softmax of, for every head and token."""
+
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        names = ["α, global query"]
+        if self.columns > 1:
+            names += ["β, global key", *(f"β{i}, global key {i}" for i in range(2, self.columns))]
+        found = zip(names, self.scores(x, mask), strict=True)
+        return Explanation({name: Channel(softmax_over_time(s, mask), s) for name, s in found})
 
 
 def _block_diagonal(w: Float[Tensor, "h k"]) -> Float[Tensor, "h d"]:

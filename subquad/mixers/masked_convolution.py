@@ -7,21 +7,23 @@ Van den Oord, Kalchbrenner, Kavukcuoglu, "Pixel Recurrent Neural Networks", ICML
     y_i,c = Σ_{j<w} W_j,c x_{i-j},c  +  Σ_{r=1..a} Σ_{s=-n..n} W_r,s,c x_{i+1-r·row+s},c
 
 the last w tokens, and from each of the a rows above those up to n to the left and to the right of
-the place that comes next. Beyond a picture's edge lies the row before or after, as a line folds.
+the place that comes next. A tap that leaves the picture at a side reads the row before or after.
 Cost: O(t·d·(w + a(2n+1))); the state is the last a·row + n - 1 inputs.
 """
+
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.convolution import CausalConvolution
+from subquad.mixers.convolution.depthwise import DepthwiseConvolution
 
 #: Values in a row, where no picture says it (MNIST's); rows above; to either side; in the own row.
 ROW, ABOVE, SIDE, WIDTH = 28, 4, 3, 4
 
 
-class CausalRaster(CausalConvolution):
+class MaskedConvolution(DepthwiseConvolution):
     """What is near in a picture, as far as it is known.
 
     Args: ``d`` width of the model; ``row`` values in a row of the picture (its width times its
@@ -40,10 +42,17 @@ class CausalRaster(CausalConvolution):
         side: int = SIDE,
         width: int = WIDTH,
     ) -> None:
-        nn.Module.__init__(self)
+        super().__init__(d)
         _check(row, above, side, width)
         self._lags = lags(row, above, side, width)
         self.weight = nn.Parameter(torch.randn(d, len(self._lags)) * len(self._lags) ** -0.5)
+
+    @classmethod
+    def completed(cls, chosen: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        """A row as long as the picture's; in narrow ones it looks less far to the sides."""
+        if "row" not in given:
+            return chosen
+        return {"row": given["row"], "side": min(SIDE, given["row"] - 1)} | chosen
 
     def taps(self) -> Float[Tensor, "d w"]:
         return self.weight

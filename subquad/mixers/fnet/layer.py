@@ -7,7 +7,7 @@ Lee-Thorp, Ainslie, Eckstein, Ontañón, "FNet: Mixing Tokens with Fourier Trans
 
 With C and S the matrices cos(2πjk/n) and sin(2πjk/n), Eq. (3) is real arithmetic:
 y = C_n x C_d - S_n x S_d. Cost: O(t·d·log(t·d)), and no weights. The relatives that the paper
-compares (Hartley, DCT, Hadamard, over the sequence only) are in ``subquad.mixers.transforms``.
+compares (Hartley, DCT, Hadamard, over the sequence only) are in ``fnet/transforms.py``.
 
 Padding. The paper pads every row to one fixed length and transforms the padding with the text
 (``padding="fixed"``, which therefore needs ``length`` and refuses any other). By default each row
@@ -18,15 +18,19 @@ Numbers. The output is about √(n·d) times the input, and half precision has n
 here is fp32 (fp64 stays), whatever the activations are.
 """
 
+import copy
+import math
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from subquad.errors import UsageError
 from subquad.mixers.base import Mixer, at_own_precision
-from subquad.mixers.transforms import TRANSFORMS, Axis, definition, full, wide
+from subquad.mixers.capabilities import Explanation, GraphForm, PageLayer
+from subquad.mixers.fnet.transforms import TRANSFORMS, Axis, definition, full, wide
 from subquad.shapes import Mask, Sequence
-
-__all__ = ["PRODUCT_MAX", "FNet", "by_groups", "by_products", "definition", "full"]
 
 #: Up to this many tokens a product with DFT matrices beats transforming group by group.
 PRODUCT_MAX = 512
@@ -80,8 +84,7 @@ class FNet(Mixer):
         transform: str = "fourier",
         form: str = "auto",
     ) -> None:
-        super().__init__()
-        self.d = d
+        super().__init__(d)
         for name, value, known in (
             ("padding", padding, ("own-length", "fixed")),
             ("transform", transform, TRANSFORMS),
@@ -105,10 +108,40 @@ class FNet(Mixer):
             ValueError: ``padding="fixed"`` and another length than the mixer was made for.
         """
         if self.fixed_length is not None:
-            if x.shape[1] != self.fixed_length:
+            # A graph cannot ask; there, the model has padded the row.
+            if not torch.compiler.is_exporting() and x.shape[1] != self.fixed_length:
                 raise ValueError(f"fnet is fixed to length {self.fixed_length}, found {x.shape[1]}")
             mask = None
         return self._mixed(x, mask).to(x.dtype)
+
+    @classmethod
+    def completed(cls, chosen: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+        fixed = chosen.get("padding") == "fixed" and "length" in given
+        return ({"length": given["length"]} if fixed else {}) | chosen
+
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:  # noqa: ARG002
+        return Explanation(frequencies=True)
+
+    def operations(self, length: int) -> float:
+        """5/2 · n · log₂ n of a real FFT of n numbers; products, torch counts."""
+        if self.transform != "fourier" or self.form != "auto":
+            return 0.0
+        n = (self.fixed_length or length) * self.d
+        return 2.5 * n * math.log2(n)
+
+    def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
+        """By products: ONNX's own DFT is slow where it exists."""
+        made = copy.copy(self)
+        made.form = "products"
+        return made
+
+    def page_layer(self) -> PageLayer:
+        has = "a page has the Fourier transform at a text's own length: --to onnx exports it"
+        if self.fixed_length is not None:
+            raise UsageError(f"fnet transforms at one fixed length (padding=fixed); {has}")
+        if self.transform != "fourier":
+            raise UsageError(f"fnet has transform={self.transform}; {has}")
+        return PageLayer("fnet")
 
     def _mixed(self, x: Sequence, mask: Mask | None) -> Sequence:
         if self.form == "products":

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, relu
-from subquad.mixers.linear_parts import LinearState
+from subquad.mixers.linear.feature_maps import FeatureMap, elu_plus_one, relu
+from subquad.mixers.linear.parts import LinearState
 from subquad.shapes import Heads, Mask, Values
 
 

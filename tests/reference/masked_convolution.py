@@ -2,6 +2,8 @@
 
 import numpy as np
 
+VARIANTS = {"causal": [{"row": 5, "above": 2, "side": 2, "width": 3}, {"above": 0}]}
+
 
 def _read(i, row, above, side, width):
     """Tokens that are read at token i, the newest first. Token n + 1 holds the value at place n,

@@ -28,9 +28,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import CausalMixer, State, at_own_precision, zero_padding
-from subquad.mixers.fastformer_parts import AdditiveAttention, Chain, meet
-from subquad.mixers.linear_parts import divide
+from subquad.mixers.base import CausalMixer, State, at_own_precision, divide, zero_padding
+from subquad.mixers.fastformer.weights import AdditiveAttention, Chain, meet
 from subquad.shapes import Heads, Mask, Sequence
 
 
@@ -235,7 +234,6 @@ class CausalFastformer(AdditiveAttention, CausalMixer):
         return zero_padding(y, mask), after  # Eq. (7)
 
     def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
-        """What α, then β of each further column are the softmax of, for every head and token."""
         chain = self.chain(zero_padding(x, mask)).wide()
         means, found = chain.v, []
         for c, w in enumerate(chain.scores):

@@ -1,4 +1,4 @@
-"""What the forms of ``linear`` share: the state, features, decays, and the division."""
+"""What the forms of ``linear`` share: the state, features and decays."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from subquad.mixers.base import State
-from subquad.mixers.feature_maps import FeatureMap
+from subquad.mixers.linear.feature_maps import FeatureMap
 from subquad.shapes import Heads, Mask, Values
 
 
@@ -17,12 +17,6 @@ class LinearState(State):
 
     s: Float[Tensor, "b h k m"]
     z: Float[Tensor, "b h k"]
-
-
-def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, and zero where the denominator is (nothing has been seen)."""
-    empty = denominator == 0
-    return (numerator / denominator.masked_fill(empty, 1)).masked_fill(empty, 0)
 
 
 def features(

@@ -1,7 +1,7 @@
 """Linear attention: softmax replaced by a kernel, so that the sum over keys is kept, not redone.
 
 Katharopoulos, Vyas, Pappas, Fleuret, "Transformers are RNNs", ICML 2020 (arXiv 2006.16236).
-With φ the feature map (``feature_maps``), row vectors Q_i, K_i, V_i and one head:
+With φ the feature map (``linear/feature_maps.py``), row vectors Q_i, K_i, V_i and one head:
 
     Eq. (5)   V'_i = φ(Q_i)ᵀ Σ_j φ(K_j) V_jᵀ / φ(Q_i)ᵀ Σ_j φ(K_j)     bidirectional
     Eq. (9)   V'_i = φ(Q_i)ᵀ S_i / φ(Q_i)ᵀ Z_i                       causal, where
@@ -16,10 +16,10 @@ There is no 1/√k scale (the paper has none) and no epsilon in the divisor: φ 
 is zero only where nothing has been seen, and there the result is zero by definition.
 
 The causal forms below are one function written in several ways; they share one signature. The
-``native`` form (``linear_native``) is the C++ core, fused to one pass over memory.
+``native`` form (``linear/native.py``) is the C++ core, fused to one pass over memory.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -27,13 +27,11 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
-from subquad.mixers.feature_maps import FeatureMap, elu_plus_one, feature_map
-from subquad.mixers.linear_native import native, native_bidirectional
-from subquad.mixers.linear_parts import LinearState, decay_products, decays, divide, features
-from subquad.mixers.native import core_serves
-from subquad.mixers.projections import Projections
-from subquad.shapes import Heads, Mask, Sequence, Values
+from subquad.mixers.base import at_own_precision, divide
+from subquad.mixers.linear.feature_maps import FeatureMap, elu_plus_one
+from subquad.mixers.linear.native import native, native_bidirectional
+from subquad.mixers.linear.parts import LinearState, decay_products, decays, features
+from subquad.shapes import Heads, Mask, Values
 
 
 class CausalForm(Protocol):
@@ -183,7 +181,8 @@ def chunked(
     denominator = sim.sum(-1, keepdim=True) + left_q @ z_all[:, :, :-1].unsqueeze(-1)
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
     end = LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
-    return out.to(v.dtype), end.clone()  # a view would keep the ends of all chunks alive
+    # A view would keep the ends of all chunks alive.
+    return out.to(v.dtype), end.map(Tensor.clone)
 
 
 def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None) -> Tensor:
@@ -208,71 +207,3 @@ BIDIRECTIONAL_FORMS: dict[str, Callable[..., Values]] = {
     "sums": bidirectional,
     "native": native_bidirectional,
 }
-
-
-def _known(form: str, forms: Iterable[str]) -> str:
-    known = ["auto", *forms]
-    if form not in known:
-        raise ValueError(f"form={form!r} is not one of {', '.join(known)}")
-    return form
-
-
-class LinearAttention(Mixer):
-    """Bidirectional linear attention, Eq. (5).
-
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
-    of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and tensors
-    are on the CPU, else ``sums``.
-    """
-
-    def __init__(
-        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
-    ) -> None:
-        super().__init__()
-        self.phi = _named_map(feature_map)
-        self.form = _known(form, BIDIRECTIONAL_FORMS)
-        self.projections = Projections(d, heads)
-
-    def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k, v = self.projections.split(zero_padding(x, mask))
-        name = self.form
-        if name == "auto":
-            name = "native" if core_serves(q) else "sums"
-        y = BIDIRECTIONAL_FORMS[name](q, k, v, phi=self.phi, mask=mask)
-        return zero_padding(self.projections.merge(y), mask)
-
-
-class CausalLinearAttention(CausalMixer):
-    """Causal linear attention, Eq. (9): the Transformer that is an RNN.
-
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
-    of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and the tensors are
-    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less;
-    ``quadratic`` for ``torch.export``: a graph of chunks would fix their number). A form that is
-    named is the one that runs.
-    """
-
-    def __init__(
-        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
-    ) -> None:
-        super().__init__()
-        self.phi = _named_map(feature_map)
-        self.form = _known(form, CAUSAL_FORMS)
-        self.projections = Projections(d, heads)
-
-    def scan(
-        self, x: Sequence, state: State | None = None, mask: Mask | None = None
-    ) -> tuple[Sequence, LinearState]:
-        if state is not None and not isinstance(state, LinearState):
-            raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
-        q, k, v = self.projections.split(zero_padding(x, mask))
-        name = self.form
-        if name == "auto":
-            many = "quadratic" if torch.compiler.is_exporting() else "chunked"
-            torch_form = "recurrent" if x.shape[1] == 1 else many
-            name = "native" if core_serves(q) else torch_form
-        y, after = CAUSAL_FORMS[name](q, k, v, phi=self.phi, mask=mask, state=state)
-        return zero_padding(self.projections.merge(y), mask), after
-
-
-_named_map = feature_map  # the classes' argument of the same name hides it
