@@ -1,4 +1,4 @@
-"""What other packages add: the entry points of a group, found by name and loaded only when used.
+"""What other packages add: entry points, looked up and loaded only when they are asked for.
 
 A package adds something by an entry point in its metadata, as in ``pyproject.toml``::
 
@@ -6,36 +6,29 @@ A package adds something by an entry point in its metadata, as in ``pyproject.to
     frames = "my_package.frames:Frames"
 """
 
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from subquad.errors import SubquadError
 
 
-def names(group: str) -> list[str]:
-    """The names in a group, sorted."""
-    return sorted(found.name for found in _points(group))
+def points(group: str) -> list[EntryPoint]:
+    """The entry points of a group, by name."""
+    return sorted(entry_points(group=group), key=lambda point: point.name)
 
 
-def load(group: str, name: str) -> Any:
-    """What the entry point ``name`` stands for.
+def loaded(point: EntryPoint, kind: str) -> Any:
+    """What an entry point stands for; ``kind`` says what it should be, for a refusal.
 
     Raises:
-        SubquadError: two packages have that name, or it cannot be imported; the package is named.
+        SubquadError: it cannot be imported; the package and the reason are named.
     """
-    found = [point for point in _points(group) if point.name == name]
-    owners = ", ".join(sorted(str(point.dist and point.dist.name) for point in found))
-    if len(found) > 1:
-        raise SubquadError(f"{owners} all add {name!r} to {group}: remove all but one")
     try:
-        return found[0].load()
-    except Exception as error:
+        return point.load()
+    except Exception as error:  # whatever another package does when it is imported
+        by = f" of {point.dist.name}" if point.dist is not None else ""
+        reason = str(error).strip().splitlines()[:1]
         raise SubquadError(
-            f"{name!r}, which {owners} adds to {group}, cannot be loaded: "
-            f"{type(error).__name__}: {error}"
+            f"{kind} {point.name!r}{by} cannot be loaded from {point.value}: "
+            f"{type(error).__name__}{': ' if reason else ''}{''.join(reason)}"
         ) from error
-
-
-def _points(group: str) -> Any:
-    from importlib import metadata  # read when asked: it looks through all installed packages
-
-    return metadata.entry_points(group=group)

@@ -67,10 +67,11 @@ class Run:
         return replace(self, config=config, task=task)
 
     def evaluate(self, path: str) -> dict[str, Any]:
-        """The task's metrics on another file."""
+        """The task's metrics on another file, with how many rows were skipped and texts cut;
+        ``task.notes`` then say more."""
         with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
             examples = self.task.examples(path, Path(scratch) / "store")
-            return score(self.task, self.model, examples, self.config)
+            return score(self.task, self.model, examples, self.config) | dict(self.task.counts)
 
     def predict(self, inputs: Iterable[Any]) -> list[dict[str, Any]]:
         """One answer per input, in order: ``label`` and ``probabilities``, or what the task says.

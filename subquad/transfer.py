@@ -51,7 +51,7 @@ def opened(path: str) -> Start:
     try:
         about = json.loads((run / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        about = None  # Config.load says what is wrong
+        about = None  # load_config says what is wrong
     if isinstance(about, dict) and about.get("model_type") == "fnet":
         return _foreign(run)
     config = load_config(run / CONFIG)

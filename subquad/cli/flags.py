@@ -24,7 +24,7 @@ Values = dict[str, Any]
 
 #: Fields that have another flag, or none.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
-_HIDDEN = {"path", "pad"}
+_HIDDEN = {"path", "pad", "columns"}
 _HELP = {
     "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
     "mixers` lists them; may be repeated."
@@ -211,7 +211,7 @@ def configure(task: str, path: str, values: Values) -> Config:
         given["mixers"] = tuple(name.strip() for name in given["mixers"].split(","))
     if "mixer_options" in given:
         used = given.get("mixers", config.model.mixers)
-        used += ("softmax",) if given.get("hybrid") else ()
+        used += (mixers.ATTENTION,) if given.get("hybrid") else ()
         given["mixer_options"] = _mixer_options(given["mixer_options"], used, cls.causal)
     config = config.having(**given | {"path": path})
     if config.training.start is None:

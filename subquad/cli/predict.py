@@ -22,7 +22,8 @@ def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
     """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
 
     Prints one JSON object per row, in order; --json gathers them into one document. A row that
-    cannot be read gets an "error" instead of a label, and the rest goes on.
+    cannot be read gets an "error" instead of a label, and the rest goes on; "cut": true marks a
+    text that reaches the run's --length, behind which nothing was read.
     """
     from subquad.run import load
 
@@ -43,12 +44,14 @@ reading_flags(command)
 def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
     inputs = run.task.inputs(file)
     say(inputs.detected)
-    began, rows, bad = time.perf_counter(), 0, 0
+    began, rows, bad, cut = time.perf_counter(), 0, 0, 0
     with counter("predicting", "rows") as advance:
         for answer in run.answers(inputs):
-            rows, bad = rows + 1, bad + ("error" in answer)
+            rows, bad, cut = rows + 1, bad + ("error" in answer), cut + ("cut" in answer)
             advance()
             yield answer
     seconds = time.perf_counter() - began
     skipped = f", {bad} of them could not be read" if bad else ""
+    length = run.config.data.length
+    skipped += f", {cut} reach the length of {length} tokens and were cut there" if cut else ""
     say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

@@ -51,7 +51,7 @@ class Specials:
             raise SubquadError(f"the tokenizer has no {', '.join(missing)}")
         pad = tokenizer.special("<pad>", "[PAD]")
         special = tokenizer.specials() | {i for i in found.values() if i is not None}
-        ordinary = np.setdiff1d(np.arange(len(tokenizer)), sorted(special))
+        ordinary = np.setdiff1d(sorted(tokenizer.ids()), sorted(special))
         ids: Any = found
         return cls(ids[CLS], ids[SEP], ids[MASK], 0 if pad is None else pad, ordinary)
 

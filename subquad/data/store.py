@@ -9,8 +9,7 @@ import glob
 import json
 import os
 import shutil
-import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -28,15 +27,14 @@ from subquad.data.source import Record, Source
 from subquad.data.targets import Coding, per_row
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
+from subquad.locking import LOCK, alone_in
 
 #: Changes whenever a store of an older version would be read wrongly.
 VERSION = 2
 #: Characters tokenised at a time.
 CHUNK = 1 << 21
-#: Seconds after which a store half built and not written to is taken for left behind.
-ABANDONED = 3600
 
-_FILES = {"tokens.npy", "offsets.npy", "rows.npy", "labels.npy", "store.json"}
+_FILES = {"tokens.npy", "offsets.npy", "rows.npy", "labels.npy", "store.json", LOCK}
 
 
 @dataclass(frozen=True)
@@ -79,9 +77,9 @@ def tokenised(
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         _sweep(directory)
-        building.mkdir()
-        _build(source, _Rows(tokenizer, length, start), building, key, labels=labels)
-        _put(building, directory)
+        with alone_in(building):
+            _build(source, _Rows(tokenizer, length, start), building, key, labels=labels)
+            _put(building, directory)
     except OSError as e:
         other = _opened(directory, key)  # another process may have been first
         if other is None:
@@ -169,11 +167,10 @@ def _refuse_foreign(directory: Path) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what killed processes left half built."""
+    """Remove what killed processes left half built; what a living one builds is locked."""
     for kind in ("building", "old"):
         for path in directory.parent.glob(f"{glob.escape(directory.name)}.{kind}-*"):
-            newest = max((p.stat().st_mtime for p in (path, *path.glob("*"))), default=0.0)
-            if time.time() - newest > ABANDONED:
+            with suppress(SubquadError), alone_in(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 

@@ -13,11 +13,11 @@ One safetensors file of cases, named by their size: ``3x17.`` are 3 rows of 17 t
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from subquad.errors import UsageError
 from subquad.models import CausalModel, Classifier, Embedding
+from subquad.storage import write_tensors
 
 FILE = "selftest.safetensors"
 #: None of them is the size of the example that a graph is made with.
@@ -36,7 +36,7 @@ def save(model: Classifier | CausalModel, names: list[str], longest: int, path: 
                 else:
                     case = _continued(model, names, rows, length)
                 found |= {f"{rows}x{length}.{name}": t for name, t in case.items()}
-    save_file({name: t.clone().contiguous() for name, t in found.items()}, path)
+    write_tensors(path, {name: t.clone().contiguous() for name, t in found.items()})
 
 
 def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:

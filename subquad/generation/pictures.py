@@ -7,7 +7,7 @@ import numpy.typing as npt
 import torch
 
 from subquad.errors import UsageError
-from subquad.generation.continuing import Watch, continue_tokens, ignore
+from subquad.generation.continuing import Progress, continue_tokens, ignore
 from subquad.generation.decoder import decoder_for
 from subquad.generation.packing import Weights
 from subquad.generation.sampling import Head, Sampling
@@ -43,7 +43,7 @@ def images(
     given: npt.NDArray[np.integer] | None = None,
     keep: float = 0.5,
     weights: Weights = "fp32",
-    watch: Watch = ignore,
+    watch: Progress = ignore,
 ) -> Images:
     """Draw ``samples`` images with a run of the task ``pixels``.
 

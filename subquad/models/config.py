@@ -1,12 +1,11 @@
 """The shape of a model: every choice that is not the data's, with its default in the field."""
 
 from dataclasses import dataclass, field, fields, replace
-from inspect import Parameter
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from subquad.mixers import MIXERS, Mixer, build, options
+from subquad.mixers import ATTENTION, MIXERS, Mixer, build, class_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +54,12 @@ class ModelConfig:
     tied: bool = False
     """The head shares its weights with the embedding."""
 
+    def __post_init__(self) -> None:
+        """Former names of mixers become their present ones."""
+        options = {MIXERS.canonical(name): chosen for name, chosen in self.mixer_options.items()}
+        object.__setattr__(self, "mixers", tuple(map(MIXERS.canonical, self.mixers)))
+        object.__setattr__(self, "mixer_options", options)
+
     def layer_mixers(self) -> tuple[str, ...]:
         """One mixer name per layer, bottom first.
 
@@ -66,7 +71,7 @@ class ModelConfig:
                 raise ValueError(f"hybrid={self.hybrid!r} takes one mixer, not {self.mixers}")
             attention = attention_layers(self.hybrid, self.layers)
             return tuple(
-                "softmax" if i in attention else self.mixers[0] for i in range(self.layers)
+                ATTENTION if i in attention else self.mixers[0] for i in range(self.layers)
             )
         if not 0 < len(self.mixers) <= self.layers:
             raise ValueError(
@@ -84,16 +89,21 @@ class ModelConfig:
         return replace(self, positions="none" if local else "learned")
 
     def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
-        """The mixer ``name`` with this model's width and options; those without a default are the
-        model's: its heads, its longest row."""
-        chosen = dict(self.mixer_options.get(name, {}))
-        known = options(name, causal=causal)
-        for option, value in (("heads", self.heads), ("length", length)):
-            if option in known and known[option] is Parameter.empty:
-                chosen.setdefault(option, value)
-        if chosen.get("padding") == "fixed":
-            chosen.setdefault("length", length)
-        return build(name, self.d, causal=causal, **chosen)
+        """The mixer ``name`` with this model's width and options, completed by what the model
+        has: its heads, its longest row."""
+        given = {"heads": self.heads, "length": length}
+        return build(name, self.d, causal=causal, **self._completed(name, causal, given))
+
+    def _completed(self, name: str, causal: bool, given: dict[str, Any]) -> dict[str, Any]:
+        chosen = self.mixer_options.get(name, {})
+        return class_of(name, causal=causal).completed(chosen, given)
+
+    def with_data(self, *, causal: bool, **given: Any) -> "ModelConfig":
+        """Mixers' options completed by what the data have: ``row``, the values in a row of a
+        picture."""
+        made = {name: self._completed(name, causal, given) for name in self.layer_mixers()}
+        made = {name: chosen for name, chosen in made.items() if chosen}
+        return replace(self, mixer_options=self.mixer_options | made)
 
     def check(self, *, causal: bool, length: int = 1) -> None:
         """Refuse a configuration that no model of rows up to ``length`` can have, before any work

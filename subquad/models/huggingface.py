@@ -29,13 +29,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from subquad.errors import SubquadError
 from subquad.models.config import ModelConfig
 from subquad.models.model import Classifier
 from subquad.models.pretraining import Pretraining, TokenClassifier
+from subquad.storage import refuse_no_numbers, write_tensors, write_text
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -154,15 +155,8 @@ def save(given: Exchanged, folder: str | Path) -> None:
     if given.labels:
         about["id2label"] = {str(i): label for i, label in enumerate(given.labels)}
         about["label2id"] = {label: i for i, label in enumerate(given.labels)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".part-{WEIGHTS}"
-        save_file(tensors, part, metadata={"format": "pt"})
-        part.replace(folder / WEIGHTS)
-        text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-        (folder / CONFIG).write_text(text, encoding="utf-8")
-    except (OSError, SafetensorError) as error:
-        raise SubquadError(f"cannot write {folder}: {error}") from None
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    write_text(folder / CONFIG, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -213,6 +207,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         raw = load_file(path)
     except (OSError, SafetensorError) as error:
         raise SubquadError(f"{path} cannot be read: {error}") from None
+    refuse_no_numbers(path, raw)
     found = {}
     for name, tensor in raw.items():
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, zero_padding
+from subquad.mixers.base import CausalMixer, Mixer, zero_padding
 from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
@@ -235,6 +235,16 @@ class CausalModel(nn.Module):
             x, after = block.scan(x, None if state is None else state.layers[i], mask)
             layers.append(after)
         return self._predict(self.norm(x)), ModelState(read, tuple(layers))
+
+    def empty_state(self, rows: int) -> ModelState:
+        """The state of ``rows`` rows of which nothing has been read."""
+        layers = []
+        on = next(self.parameters()).device
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            assert isinstance(block.mixer, CausalMixer)
+            layers.append(block.mixer.empty_state(rows, device=on))
+        return ModelState(torch.zeros(rows, dtype=torch.long, device=on), tuple(layers))
 
     def forward(self, tokens: Tensor, mask: Mask | None = None) -> Logits:
         return self.scan(tokens, mask=mask)[0]

@@ -6,9 +6,10 @@ of the group ``subquad.tasks`` makes it known; flags, help and every verb follow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
@@ -105,7 +106,10 @@ class Task(ABC):
     class_names: tuple[str, ...] = ()
     """The classes, where there are any."""
     notes: Sequence[str] = ()
-    """What a person should know about the data: what was detected, skipped, cut or repeated."""
+    """What a person should know about the data read last: what was detected, skipped, cut or
+    repeated."""
+    counts: Mapping[str, int] = MappingProxyType({})
+    """The same of a file that ``examples`` has read, as numbers: rows skipped, texts cut."""
     tokenizer: Tokenizer | None = None
     """None where no texts are read."""
 
@@ -138,7 +142,8 @@ class Task(ABC):
 
     @abstractmethod
     def examples(self, path: str, store: Path) -> Examples:
-        """Encode another file, as training's was, for evaluation, in the directory ``store``."""
+        """Encode another file, as training's was, for evaluation, in the directory ``store``; say
+        in ``notes`` and ``counts`` how it was read."""
 
     @abstractmethod
     def model(self) -> nn.Module:

@@ -19,10 +19,11 @@ from subquad.data.splits import Rows, repeated, split, text_hash
 from subquad.data.store import tokenised
 from subquad.data.targets import Classes, Target
 from subquad.data.tokenizers import Tokenizer
-from subquad.errors import SubquadError, UsageError
+from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Inputs, Labelled, Loss, Score
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
+from subquad.tasks.doubts import about_labels, about_words
 from subquad.tasks.metrics import classification, confusion
 from subquad.tasks.outputs import ClassOutput
 from subquad.tasks.pooled import PooledOptions, PooledTask
@@ -32,6 +33,8 @@ from subquad.tasks.texts import (
     chosen_texts,
     notes,
     open_training,
+    reading,
+    refuse_none_left,
     tokenizer_for,
 )
 
@@ -90,16 +93,25 @@ class Classify(PooledTask):
         data = config.data
         source = open_training(data, labelled=True)
         labels, y, hashes = _read(source)
+        doubts = about_labels(labels.names, len(y), data.path)
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
-        task = cls(config, labels, tokenizer)
+        task = cls(reading(config, source), labels, tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=labels)
         training, held_out = stored.examples.view(train), stored.examples.view(held)
         task.notes = [
             *notes(source, stored.examples, data.length),
             *task._settle(float(training.lengths.mean())),
-            *filter(None, [labels.rare(y, data.path), _again(hashes, train, held)]),
+            *doubts,
+            *filter(
+                None,
+                [
+                    about_words(task.tokenizer, held_out if len(held) else training),
+                    labels.rare(y, data.path),
+                    _again(hashes, train, held),
+                ],
+            ),
         ]
         if config.options.class_weights:
             task.weights = torch.from_numpy(labels.weights(y[train]))
@@ -129,7 +141,7 @@ class Classify(PooledTask):
         classes = examples.answers(Classes)
         rows = split(len(examples), config.data.validation, seed=0, labels=classes)
         task = cls(config, Labels(tuple(map(str, range(10)))), None)
-        task.notes = task._settle(length)
+        task.notes = [*filter(None, [digits.also_here()]), *task._settle(length)]
         return task, examples.select(rows[0]), examples.select(rows[1])
 
     def _settle(self, mean: float) -> list[str]:
@@ -157,10 +169,11 @@ class Classify(PooledTask):
             return super().examples(path, store)
         if path != digits.NAME:
             raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+        self.notes = [*filter(None, [digits.also_here()])]
         return self._fit_digits(self.config)[2]
 
     def labelled(self, path: str) -> Labelled:
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         records = list(source.records())
         pairs = ((record.row, str(record.label)) for record in records)
         truth = Classes(self.labels.indices(pairs, path))
@@ -185,13 +198,14 @@ class Classify(PooledTask):
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        table = np.zeros((len(self.labels), len(self.labels)), dtype=np.int64)
+        truth, guess = [], []
         total = 0.0
         for batch in batches:
-            truth, logits = batch.answers(Classes), self.logits(model, batch).float()
-            total += float(nn.functional.cross_entropy(logits, truth, reduction="sum"))
-            guess = logits.argmax(-1).cpu().numpy()
-            table += confusion(truth.cpu().numpy(), guess, len(self.labels))
+            answers, logits = batch.answers(Classes), self.logits(model, batch).float()
+            total += float(nn.functional.cross_entropy(logits, answers, reduction="sum"))
+            truth.append(answers.cpu().numpy())
+            guess.append(logits.argmax(-1).cpu().numpy())
+        table = confusion(np.concatenate(truth), np.concatenate(guess), len(self.labels))
         return classification(table, self.labels) | {"loss": total / len(examples)}
 
     def inputs(self, path: str) -> Inputs:
@@ -200,13 +214,15 @@ class Classify(PooledTask):
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         self._texts()
-        chances = self.logits(model, self.batch(model, inputs)).float().softmax(-1)
+        batch = self.batch(model, inputs)
+        chances = self.logits(model, batch).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],
                 "probabilities": dict(zip(self.labels.names, row.tolist(), strict=True)),
             }
-            for row in chances
+            | cut
+            for row, cut in zip(chances, self.cut(batch), strict=True)
         ]
 
     def _texts(self) -> Tokenizer:
@@ -244,12 +260,8 @@ def _read(source: Source) -> tuple[Labels, npt.NDArray[np.int64], npt.NDArray[np
         assert record.label is not None
         coded.append(codes.setdefault(record.label, len(codes)))
         hashes.append(text_hash(record.text))
-    if not codes and source.skipped.count:
-        first = source.skipped.rows[0]
-        raise SubquadError(
-            f"{source.path}: all {source.skipped.count} rows were skipped; row {first.row}: "
-            f"{first.reason}"
-        )
+    if not codes:
+        refuse_none_left(source)
     labels = Labels.of(codes, str(source.path))
     order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
     y = order[np.frombuffer(coded, dtype=np.int64)]

@@ -4,11 +4,11 @@ overrides some of them in its own file."""
 import dataclasses
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from subquad.data.source import ReadOptions
+from subquad.data.source import ReadOptions, Source
 from subquad.errors import UsageError
 from subquad.models import ModelConfig
 from subquad.models.config import check_choices
@@ -52,6 +52,9 @@ class DataConfig:
     """Longest row in tokens; longer texts are cut (and counted)."""
     validation: float = 0.1
     """Part held out from training to choose the best weights."""
+    columns: dict[str, str] | None = None
+    """The columns that training read, by ``text`` and ``label``; None = a file without columns, or
+    a run of version 0.1."""
 
     def check(self) -> None:
         """Refuse what cannot be (``ValueError``, one line)."""
@@ -70,7 +73,17 @@ class DataConfig:
             on_bad_row=self.on_bad_row,
             header=self.header,
             quotes=self.quotes,
+            learned=self.columns,
         )
+
+    def with_columns_of(self, source: Source) -> "DataConfig":
+        """The same with the columns that were read from ``source``. They are those of later files
+        too, where those have them; what a person asks for later must be there."""
+        if not source.has_columns:
+            return self
+        found = {"text": source.text} | ({} if source.label is None else {"label": source.label})
+        label = self.label if source.label is None else None
+        return replace(self, text=None, label=label, columns=found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,16 +211,29 @@ class Config:
 
     def refuse(self, new: "Config", run: Path, *, but: tuple[str, ...] = ()) -> None:
         """Refuse to go on with ``run``, made as this says, as ``new`` says; fields named in ``but``
-        may differ.
+        may differ. Files may have moved: whether the data are the same, their content tells.
 
         Raises:
             UsageError: every difference is named, then and now.
         """
+        but = (*but, "path")
+        if (self.data.columns is None) != (new.data.columns is None):  # asked for, or found out
+            but = (*but, "text", "label", "columns")
         if self.task != new.task:
             raise UsageError(f"{run} was made with another task: {self.task} then, {new.task} now")
         for part in PARTS:
             before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
-            changed = [n for n in before if n not in but and before[n] != after[n]]
+            changed = [n for n in before if n not in but and not _same(n, before[n], after[n])]
             if changed:
                 changes = "; ".join(f"{n} was {before[n]}, is {after[n]}" for n in changed)
                 raise UsageError(f"{run} was made with another {part}: {changes}")
+
+
+#: Fields that can be paths, which look otherwise from another folder.
+_PATHS = ("tokenizer", "start")
+
+
+def _same(name: str, before: Any, after: Any) -> bool:
+    if name in _PATHS and before is not None and after is not None:
+        return Path(before).name == Path(after).name
+    return bool(before == after)

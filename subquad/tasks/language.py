@@ -17,15 +17,20 @@ from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
+from subquad.tasks.doubts import about_words
 from subquad.tasks.outputs import TextOutput
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
+    counts,
     notes,
     open_training,
+    reading,
     tokenizer_for,
     tokens_before,
 )
+
+_LOSES = "this tokenizer loses text, at least here: bits per byte are not given"
 
 
 class Language(CausalTask):
@@ -76,7 +81,7 @@ class Language(CausalTask):
         if cut < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
         tokenizer = tokenizer_for(data, before(source, cut))
-        task = cls(replace(config, model=config.model.placed()), tokenizer)
+        task = cls(replace(reading(config, source), model=config.model.placed()), tokenizer)
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
         here = min(tokens_before(source, tokenizer, cut, starts=True), len(stream) - 1)
@@ -91,7 +96,9 @@ class Language(CausalTask):
         first = here if stream[here] == task.start else here - 1
         held_out = task._windows(stream[first:] if size else stream[:0], size)
         if size and held_out.bytes is None:
-            task.notes = [*task.notes, "this tokenizer loses text: bits per byte are not given"]
+            task.notes = [*task.notes, _LOSES]
+        if doubt := about_words(tokenizer, held_out if size else stored.examples):
+            task.notes = [*task.notes, doubt]
         return task, task._windows(stream[:here], None), held_out
 
     def save(self, run: Path) -> None:
@@ -104,7 +111,11 @@ class Language(CausalTask):
     def examples(self, path: str, store: Path) -> Examples:
         source = open_source(path, self.config.data.reading(), labelled=False)
         stored = tokenised(source, self.tokenizer, store, start=self.start)
-        return self._windows(stored.examples.tokens.values, _bytes(source))
+        found = self._windows(stored.examples.tokens.values, _bytes(source))
+        lost = [] if found.bytes else [_LOSES]
+        self.notes = [*notes(source, stored.examples, None), *lost]
+        self.counts = counts(source, stored.examples, None)
+        return found
 
     def _windows(self, stream: Any, size: int | None) -> Examples:
         """``size`` bytes of text; unknown tokens do not encode theirs, so then none are counted."""

@@ -18,11 +18,14 @@ from subquad.errors import SubquadError
 from subquad.models import ModelConfig, Pretraining
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
+from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
+    counts,
     notes,
     open_training,
+    reading,
     tokenizer_for,
     tokens_before,
 )
@@ -85,7 +88,7 @@ class MaskedText(Task):
         source = open_training(config.data, labelled=False)
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - config.data.validation))
-        task = cls(config, tokenizer_for(config.data, before(source, cut)))
+        task = cls(reading(config, source), tokenizer_for(config.data, before(source, cut)))
         stored = tokenised(source, task.tokenizer, store)
         rows = task._rows(stored.examples)
         here = len(stored.examples.tokens.values)
@@ -100,7 +103,10 @@ class MaskedText(Task):
             f"{len(stored.examples)} documents in {len(rows)} rows"
             + (f"; {lost} documents of one token are left out" if lost else ""),
         ]
-        return task, rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        training, held_out = rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        if doubt := about_words(task.tokenizer, held_out if len(held_out) else training):
+            task.notes = [*task.notes, doubt]
+        return task, training, held_out
 
     def _rows(self, documents: Examples) -> Examples:
         """Rows that leave room for [CLS] and a [SEP] per segment."""
@@ -122,7 +128,10 @@ class MaskedText(Task):
 
     def examples(self, path: str, store: Path) -> Examples:
         source = open_source(path, self.config.data.reading(), labelled=False)
-        return self._rows(tokenised(source, self.tokenizer, store).examples)
+        stored = tokenised(source, self.tokenizer, store)
+        self.notes = notes(source, stored.examples, None)
+        self.counts = counts(source, stored.examples, None)
+        return self._rows(stored.examples)
 
     def model(self) -> Pretraining:
         return Pretraining(

@@ -15,7 +15,6 @@ from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
-from subquad.mixers import raster
 from subquad.models import CausalModel, ModelConfig, shared_levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
@@ -125,6 +124,7 @@ class Pixels(CausalTask):
                 f"{path} holds images of {_words(found.pixels.shape[1:], found.levels)}; this run "
                 f"learned from {_words(self.images.shape, self.images.levels)}"
             )
+        self.notes = [found.detected]
         if path == self.config.data.path == digits.NAME:  # only those that training did not see
             return self._rows(found, _split(found, self.config.data.validation)[1])
         return self._rows(found, np.arange(len(found)))
@@ -139,7 +139,7 @@ class Pixels(CausalTask):
     def model(self) -> nn.Module:
         mixture = self.config.options.mixture
         made = CausalModel(
-            _with_row(self.config.model, self.images),
+            self._shape(),
             inputs=self.images.levels + 1,
             outputs=logistics.PARTS * mixture or self.images.levels,
             length=self.images.length,
@@ -150,6 +150,20 @@ class Pixels(CausalTask):
         if self.config.options.level_cosines:
             shared_levels.share(made, self.images.levels, self.config.options.level_cosines)
         return made
+
+    def _shape(self) -> ModelConfig:
+        """The model's configuration; mixers that look at rows of a picture are told their length.
+
+        Raises:
+            UsageError: an option of a mixer does not go with these pictures.
+        """
+        row = math.prod(self.images.shape[1:])
+        try:
+            model = self.config.model.with_data(causal=True, row=row)
+            model.check(causal=True, length=self.images.length)
+        except ValueError as error:
+            raise UsageError(f"pictures with rows of {row} values: {error}") from None
+        return model
 
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
         if not self.config.options.mixture:
@@ -173,22 +187,6 @@ class Pixels(CausalTask):
 
     def floors(self) -> tuple[str, ...]:
         return ("each pixel alone", "the pixel before")
-
-
-def _with_row(model: ModelConfig, images: Format) -> ModelConfig:
-    """The mixer raster is told how long a row of these pictures is, unless it was; in narrow ones
-    it looks less far to the sides."""
-    if "raster" not in model.mixers:
-        return model
-    row = math.prod(images.shape[1:])
-    known = {"row": row, "side": min(raster.SIDE, row - 1)}
-    said = model.mixer_options.get("raster", {})
-    made = replace(model, mixer_options=model.mixer_options | {"raster": known | said})
-    try:
-        made.check(causal=True, length=images.length)
-    except ValueError as error:
-        raise UsageError(f"raster: {error}") from None
-    return made
 
 
 def _split(found: Images, share: float) -> tuple[Rows, Rows]:

@@ -18,7 +18,7 @@ from subquad.models import Classifier
 from subquad.models.model import Pooling
 from subquad.tasks.base import Inputs, Task
 from subquad.tasks.config import Config, TaskOptions, share
-from subquad.tasks.texts import LABELS, TOKENIZER, text_inputs
+from subquad.tasks.texts import LABELS, TOKENIZER, counts, notes, text_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +73,12 @@ class PooledTask(Task):
 
     def examples(self, path: str, store: Path) -> Examples:
         assert self.tokenizer is not None
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         length = self.config.data.length
-        return tokenised(source, self.tokenizer, store, length=length, labels=self.labels).examples
+        stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        self.notes = notes(source, stored.examples, length)
+        self.counts = counts(source, stored.examples, length)
+        return stored.examples
 
     def built(self, *, vocabulary: int, classes: int) -> Classifier:
         """The model of ``classes`` outputs over ``vocabulary`` tokens."""
@@ -105,6 +108,11 @@ class PooledTask(Task):
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
         assert self.tokenizer is not None
         return self.tokenizer.ragged(texts, length)
+
+    def cut(self, batch: Batch) -> list[dict[str, bool]]:
+        """``{"cut": True}`` for each row that reaches the length, where it was cut."""
+        reach = batch.mask.sum(1) >= self.config.data.length
+        return [{"cut": True} if cut else {} for cut in reach.tolist()]
 
     def batch(self, model: nn.Module, texts: Sequence[str]) -> Batch:
         """Texts as one batch, where the model is."""

@@ -38,7 +38,7 @@ def register(task: type[Task]) -> type[Task]:
 
 def task_names() -> list[str]:
     """Every task that can be named, also those of packages that are not loaded yet."""
-    return list(dict.fromkeys([*TASKS, *plugins.names(GROUP)]))
+    return list(dict.fromkeys([*TASKS, *(point.name for point in plugins.points(GROUP))]))
 
 
 def task_class(name: str) -> type[Task]:
@@ -50,13 +50,15 @@ def task_class(name: str) -> type[Task]:
     """
     if name in TASKS:
         return TASKS[name]
-    known = task_names()
-    if name not in known:
-        raise UsageError(f"task {name!r} is not one of {', '.join(known)}")
-    found = plugins.load(GROUP, name)
-    if not (isinstance(found, type) and issubclass(found, Task) and found.name == name):
-        raise SubquadError(f"the entry point {name!r} of {GROUP} is no task called {name!r}")
-    return register(found)
+    points = [point for point in plugins.points(GROUP) if point.name == name]
+    if not points:
+        raise UsageError(f"task {name!r} is not one of {', '.join(task_names())}")
+    for point in points:  # two of one name: the second is refused
+        found = plugins.loaded(point, "task")
+        if not (isinstance(found, type) and issubclass(found, Task) and found.name == name):
+            raise SubquadError(f"task {name!r}: {point.value} is no task of that name")
+        register(found)
+    return TASKS[name]
 
 
 def check(config: Config) -> None:

@@ -22,8 +22,18 @@ from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Labelled, Loss, Score
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
+from subquad.tasks.doubts import about_words
 from subquad.tasks.pooled import PooledOptions, PooledTask
-from subquad.tasks.texts import LABELS, TOKENIZER, chosen_texts, notes, open_training, tokenizer_for
+from subquad.tasks.texts import (
+    LABELS,
+    TOKENIZER,
+    chosen_texts,
+    notes,
+    open_training,
+    reading,
+    refuse_none_left,
+    tokenizer_for,
+)
 
 Values = npt.NDArray[np.float64]
 
@@ -53,15 +63,19 @@ class Regress(PooledTask):
         data = config.data
         if data.path == digits.NAME:
             raise UsageError(f"{digits.NAME!r} have classes; regress is for texts with numbers")
-        source = open_training(data, labelled=True)
+        source = open_training(data, labelled=True).knowing(Scale())
         y = _numbers(source)
+        if not len(y):
+            refuse_none_left(source)
         train, held = split(len(y), data.validation, seed=config.training.seed)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
-        task = cls(config, Scale.fitted(y[train], data.path), tokenizer)
+        task = cls(reading(config, source), Scale.fitted(y[train], data.path), tokenizer)
         assert task.tokenizer is not None
         stored = tokenised(source, task.tokenizer, store, length=data.length, labels=task.labels)
-        task.notes = notes(source, stored.examples, data.length)
-        return task, stored.examples.view(train), stored.examples.view(held)
+        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        doubt = about_words(task.tokenizer, held_out if len(held) else training)
+        task.notes = [*notes(source, stored.examples, data.length), *filter(None, [doubt])]
+        return task, training, held_out
 
     @classmethod
     def load(cls, run: Path, config: Config) -> "Regress":
@@ -104,12 +118,14 @@ class Regress(PooledTask):
         return train, held
 
     def labelled(self, path: str) -> Labelled:
-        source = open_source(path, self.config.data.reading(), labelled=True)
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         texts = [record.text for record in source.records()]
         return Labelled(texts, Numbers(_numbers(source)))
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        return [{"number": value} for value in self._told(model, self.batch(model, inputs))]
+        batch = self.batch(model, inputs)
+        found = zip(self._told(model, batch), self.cut(batch), strict=True)
+        return [{"number": value} | cut for value, cut in found]
 
     def _told(self, model: nn.Module, batch: Batch) -> Values:
         found: torch.Tensor = self.logits(model, batch).double().squeeze(1).cpu()

@@ -9,7 +9,7 @@ import torch
 
 from subquad.errors import UsageError
 from subquad.lab.inspect import inspect
-from subquad.lab.inspect.channels import channels, watched
+from subquad.lab.inspect.channels import watched
 from subquad.lab.inspect.likings import Judgement, Likings, judge
 from subquad.lab.inspect.page import document, shade
 from subquad.mixers import names
@@ -97,7 +97,7 @@ def test_weights_of_a_fastformer_are_what_pools_its_queries(tmp_path):
     with torch.no_grad(), watched(run.model) as seen:
         run.model(tokens)
     with torch.no_grad():
-        alpha, beta = (channel.weights for channel in channels(seen[0]).values())
+        alpha, beta = (channel.weights for channel in seen[0].explained().channels.values())
         chain = seen[0].mixer.chain(seen[0].x)
         q, k = (x.unflatten(-1, (2, 8)) for x in chain.columns)
         p = k * torch.einsum("bth,bthk->bhk", alpha, q).unsqueeze(1)

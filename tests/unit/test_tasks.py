@@ -202,38 +202,37 @@ def test_pixels_learn_from_arrays_of_any_shape(tmp_path, shape):
         again.examples(str(tmp_path / "b.npy"), tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    ("options", "row"), [({}, 12), ({"raster": {"above": 1}}, 12), ({"raster": {"row": 6}}, 6)]
-)
-def test_raster_knows_a_pictures_row(tmp_path, options, row):
+@pytest.mark.parametrize(("said", "row"), [({}, 12), ({"above": 1}, 12), ({"row": 6}, 6)])
+def test_a_masked_convolution_knows_a_pictures_row(tmp_path, said, row):
     """4 pixels of three channels, unless one says otherwise; and after loading it is the same."""
     np.save(tmp_path / "a.npy", np.zeros((12, 5, 4, 3), np.uint8))
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
-    c = replace(c, model=replace(c.model, mixers=("raster",), mixer_options=options))
+    options = {"masked_convolution": said} if said else {}
+    c = replace(c, model=replace(c.model, mixers=("masked_convolution",), mixer_options=options))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     assert task.config.model == c.model, "what was said is what a run is continued with"
-    above = options.get("raster", {}).get("above", 4)
+    above = said.get("above", 4)
     assert task.model().blocks[0].mixer.past == above * row - 1 + 3
     task.save(tmp_path)
     again = task_class("pixels").load(tmp_path, task.config)
     assert again.model().blocks[0].mixer.lags() == task.model().blocks[0].mixer.lags()
 
 
-def test_raster_in_narrow_pictures(tmp_path):
+def test_a_masked_convolution_in_narrow_pictures(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((12, 5, 2), np.uint8))
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
-    c = replace(c, model=replace(c.model, mixers=("raster",)))
+    c = replace(c, model=replace(c.model, mixers=("masked_convolution",)))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     assert task.model().blocks[0].mixer.lags() == (0, 1, 2, 3, 4, 5, 6, 7, 8)
-    c = replace(c, model=replace(c.model, mixer_options={"raster": {"side": 2}}))
+    c = replace(c, model=replace(c.model, mixer_options={"masked_convolution": {"side": 2}}))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     with pytest.raises(UsageError, match="side=2 must be less than a row, row=2"):
         task.model()
 
 
-def test_a_raster_run_goes_on_with_the_same_command(tmp_path):
+def test_a_masked_convolution_run_goes_on_with_the_same_command(tmp_path):
     c = config("pixels", "digits")
-    c = c.having(mixers=("raster",), level_cosines=4, steps=2, epochs=None)
+    c = c.having(mixers=("masked_convolution",), level_cosines=4, steps=2, epochs=None)
     train(c, tmp_path / "run")
     assert train(c, tmp_path / "run", resume=True).best()["step"] == 2
 

@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from subquad.data import digits
 from subquad.lab.compare import figures
+from subquad.lab.compare.comparison import RESULTS, Comparison
 from subquad.lab.compare.confusion import confusion
 from subquad.lab.compare.floors import BAG
-from subquad.lab.compare.study import RESULTS, Comparison
 from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series

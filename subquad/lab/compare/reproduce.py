@@ -12,7 +12,7 @@ from subquad.transfer import SHAPE
 
 _BUDGET = ("steps", "epochs", "minutes")
 #: Fields that the command does not take, or names otherwise.
-_LEFT_OUT = {"path", "mixers", "mixer_options", "pad"}
+_LEFT_OUT = {"path", "mixers", "mixer_options", "pad", "columns"}
 _RENAMED = {"start": "from"}
 
 

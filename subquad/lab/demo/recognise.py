@@ -25,7 +25,7 @@ CERTAIN = 0.8
 Images = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recognition:
     """Shares are of images for which one class gets a probability over ``CERTAIN``."""
 

@@ -19,6 +19,7 @@ from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab.compare.floors import floors
 from subquad.lab.compare.runs import Result, obtain
+from subquad.lab.progress import Progress, ignore
 from subquad.lab.recipes import fastformer_topic
 from subquad.lab.recipes.ablation_page import distance, headline, picture, sentences, tables
 from subquad.lab.recipes.frame import Job, Outcome
@@ -108,10 +109,14 @@ def recipe(job: Job) -> Outcome:
         (s, v) for part in (first, [v for v in plan if v not in first]) for s in seeds for v in part
     ]
     for i, (seed, v) in enumerate(turns):
-        job.watch({"text": f"{v.name}, seed {seed}"}, i / len(turns))
+        stage = f"{v.name}, seed {seed}"
+        job.watch(Progress(i / len(turns), stage))
         out = job.out / "variants" / _slug(v.name)
         one, rows = _seeded(configs[v.name], seed), fitted[seed][1:]
-        found[v.name].append(obtain(one, out, test, rows, _quiet))
+        found[v.name].append(obtain(one, out, test, rows, ignore))
+        accuracy = (found[v.name][-1].test or found[v.name][-1].held_out)["accuracy"]
+        line = f"{i + 1} of {len(turns)}: {stage}: accuracy {accuracy:.2%}"
+        job.watch(Progress((i + 1) / len(turns), stage, line))
     results = _numbers(plan, configs, found, _bag(made, fitted, test), test)
     return Outcome(
         headline=headline(results),
@@ -122,10 +127,6 @@ def recipe(job: Job) -> Outcome:
         distance=distance(results, full=job.full),
         settings=asdict(made),
     )
-
-
-def _quiet(line: dict[str, Any], spent: float) -> None:
-    """Of the steps of one variant among many, nothing is shown."""
 
 
 def _seeded(made: Config, seed: int) -> Config:

@@ -11,7 +11,8 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from subquad.errors import UsageError
-from subquad.lab.compare.study import Comparison, study
+from subquad.lab.compare.comparison import Comparison
+from subquad.lab.compare.experiment import study
 from subquad.lab.recipes.frame import Job, Outcome, Table
 from subquad.models.official import released
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class

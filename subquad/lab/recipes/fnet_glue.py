@@ -19,6 +19,7 @@ from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.errors import UsageError
 from subquad.lab.compare.verdict import Candidate, Figure, differ
+from subquad.lab.progress import Progress, of_training
 from subquad.lab.recipes.frame import Job, Outcome, Table
 from subquad.run import load
 from subquad.tasks import Config, TrainConfig, task_class
@@ -115,10 +116,11 @@ def recipe(job: Job) -> Outcome:
             config, watch = replace(base, training=training), job.part(1 + 2 * i + j, pieces)
             out = job.out / "runs" / f"{which}-seed{i}"
             # A finished run on the same data goes through at once.
-            found = train(config, out, resume=True, watch=watch).evaluate(dev)
+            watched = of_training(watch, f"training {out.name}")
+            found = train(config, out, resume=True, watch=watched).evaluate(dev)
             values[which].append(metric(TASKS[name].metric, found))
-            text = f"{which}, seed {i}: {values[which][-1]:.4f}"
-            job.watch({"kind": "note", "text": text}, (2 + 2 * i + j) / pieces)
+            text = f"{which}, seed {i}: {TASKS[name].metric} {values[which][-1]:.4f}"
+            watch(Progress(1.0, "training", text))
     rows = found["examples"]
     return outcome(name, values, base, rows, load(start).best())
 
@@ -160,7 +162,8 @@ def _pretrained(job: Job, pieces: int) -> str:
         data = replace(config.data, length=512, tokenizer="unigram", vocabulary=32_000)
         config = replace(config, model=model, training=training, data=data)
     out = job.out / "runs" / "pretraining"
-    train(config, out, resume=True, watch=job.part(0, pieces))
+    watch = of_training(job.part(0, pieces), "pretraining")
+    train(config, out, resume=True, watch=watch)
     return str(out)
 
 
