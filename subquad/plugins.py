@@ -12,9 +12,9 @@ from typing import Any
 from subquad.errors import SubquadError
 
 
-def points(group: str) -> list[EntryPoint]:
-    """The entry points of a group, by name."""
-    return sorted(entry_points(group=group), key=lambda point: point.name)
+def points(room: str) -> list[EntryPoint]:
+    """The entry points for a room of this package, by name: those of the group ``subquad.ROOM``."""
+    return sorted(entry_points(group="subquad." + room), key=lambda point: point.name)
 
 
 def loaded(point: EntryPoint, kind: str) -> Any:

@@ -128,17 +128,14 @@ class TaskCommand(click.Command):
     #: Fields that are no flags of this command.
     without: tuple[str, ...] = ()
 
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        choice = click.Choice(task_names())
-        self.params.append(
-            click.Option(["--task"], type=choice, required=True, help="What to learn.")
-        )
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = _named(args)
-        task = named if named in task_names() else None
-        ctx.meta[_GROUPS] = _groups([task] if task else task_names(), self.without)
+        known, named = task_names(), _named(args)
+        task = named if named in known else None
+        choice = click.Option(
+            ["--task"], type=click.Choice(known), required=True, help="What to learn."
+        )
+        groups = _groups([task] if task else known, self.without)
+        ctx.meta[_GROUPS] = {_OWN: [choice]} | groups
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -158,14 +155,15 @@ class TaskCommand(click.Command):
         return [*super().get_params(ctx), *(o for options in found.values() for o in options)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own: dict[str, list[Any]] = {"Options": super().get_params(ctx)}
-        for heading, options in (own | ctx.meta.get(_GROUPS, {})).items():
+        groups: dict[str, list[Any]] = dict(ctx.meta[_GROUPS])
+        groups[_OWN] = [*groups[_OWN], *super().get_params(ctx)]
+        for heading, options in groups.items():
             records = [record for option in options if (record := option.get_help_record(ctx))]
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
-_GROUPS = "subquad.groups"
+_GROUPS, _OWN = "subquad.groups", "Options"
 
 
 def _named(args: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from subquad import plugins
 from subquad.errors import SubquadError
 from subquad.mixers.base import CausalMixer, Mixer
 
-GROUP = "subquad.mixers"
+GROUP = "mixers"
 
 
 @dataclass(frozen=True)

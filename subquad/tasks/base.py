@@ -212,6 +212,10 @@ class Task(ABC):
             f"the task {self.name} has a floor of texts, so it must read them"
         )
 
+    def outputs(self, model: nn.Module, batch: Batch) -> Any:
+        """What the model says about a batch, read as the task reads it."""
+        return model(batch.tokens, batch.mask)
+
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:  # noqa: ARG002
         """Texts as the model reads them, each cut to ``length`` tokens (None: whole).
 

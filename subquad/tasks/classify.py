@@ -184,7 +184,7 @@ class Classify(PooledTask):
         return self.built(vocabulary=vocabulary, classes=len(self.labels))
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        truth, logits = batch.answers(Classes), self.logits(model, batch)
+        truth, logits = batch.answers(Classes), self.outputs(model, batch)
         weights = None if self.weights is None else self.weights.to(logits.device)
         total = nn.functional.cross_entropy(
             logits.float(),
@@ -201,7 +201,7 @@ class Classify(PooledTask):
         truth, guess = [], []
         total = 0.0
         for batch in batches:
-            answers, logits = batch.answers(Classes), self.logits(model, batch).float()
+            answers, logits = batch.answers(Classes), self.outputs(model, batch).float()
             total += float(nn.functional.cross_entropy(logits, answers, reduction="sum"))
             truth.append(answers.cpu().numpy())
             guess.append(logits.argmax(-1).cpu().numpy())
@@ -215,7 +215,7 @@ class Classify(PooledTask):
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         self._texts()
         batch = self.batch(model, inputs)
-        chances = self.logits(model, batch).float().softmax(-1)
+        chances = self.outputs(model, batch).float().softmax(-1)
         return [
             {
                 "label": self.labels.names[int(row.argmax())],

@@ -92,7 +92,7 @@ class PooledTask(Task):
             token_dropout=options.token_dropout or 0.0,
         )
 
-    def logits(self, model: nn.Module, batch: Batch) -> Tensor:
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
         """``[b, c]``. The second text of a pair, what stands behind the first [SEP], is of type
         1."""
         types = None

@@ -10,8 +10,8 @@ from subquad.tasks.masked import MaskedText
 from subquad.tasks.pixels import Pixels
 from subquad.tasks.regress import Regress
 
-#: Where other packages add tasks.
-GROUP = "subquad.tasks"
+#: Other packages add tasks as entry points of the group ``subquad.tasks``.
+GROUP = "tasks"
 
 TASKS: dict[str, type[Task]] = {}
 

@@ -88,7 +88,7 @@ class Regress(PooledTask):
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         truth = batch.answers(Numbers)
         wanted = (truth - self.labels.mean) / self.labels.std
-        found = self.logits(model, batch).float().squeeze(1)
+        found = self.outputs(model, batch).float().squeeze(1)
         return Loss((found - wanted.float()).square().sum(), len(truth))
 
     def evaluate(
@@ -128,7 +128,7 @@ class Regress(PooledTask):
         return [{"number": value} | cut for value, cut in found]
 
     def _told(self, model: nn.Module, batch: Batch) -> Values:
-        found: torch.Tensor = self.logits(model, batch).double().squeeze(1).cpu()
+        found: torch.Tensor = self.outputs(model, batch).double().squeeze(1).cpu()
         values: Values = found.numpy() * self.labels.std + self.labels.mean
         return values
 

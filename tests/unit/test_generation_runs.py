@@ -66,6 +66,6 @@ def test_every_run_generates_or_names_predict(name):
         assert len(subquad.generate(run, samples=1)) == 1
     else:
         with pytest.raises(
-            UsageError, match="does not generate; it is for: subquad (predict RUN|train FILE)"
+            UsageError, match=r"does not generate; it is for: subquad (predict RUN|train FILE)"
         ):
             subquad.generate(run)

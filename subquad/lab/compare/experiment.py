@@ -85,7 +85,9 @@ def study(
     stores = {seed: out / "runs" / f"store-seed{seed}" for seed in numbers}
     with nothing_left(out, out / "runs", *stores.values()):
         fit = task_class(config.task).fit
-        data = {seed: fit(_seeded(config, seed), store) for seed, store in stores.items()}
+        # Which mixer reads them is no matter to the rows.
+        first_of = {c.training.seed: c for c in reversed(plan)}
+        data = {seed: fit(first_of[seed], store) for seed, store in stores.items()}
         if not len(data[numbers[0]][2]):
             raise UsageError(
                 "no rows are held out, and they choose the weights: --validation must be above 0"

@@ -126,7 +126,7 @@ def _examine(
         seconds=seconds,
         seconds_per_step=pace,
         rows_per_second=per_step / pace,
-        tokens_per_second=per_step * float(training.tokens.lengths.mean()) / pace,
+        tokens_per_second=per_step * float(training.lengths.mean()) / pace,
     )
 
 

@@ -127,7 +127,7 @@ def _encode(run: Run, texts: Sequence[str], *, cut: bool = True) -> Ragged:
 def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Tensor]:
     batch = collate(Examples(tokens), np.arange(len(tokens))).to(run.device)
     with watched(run.model) as seen:
-        logits = run.model(batch.tokens, batch.mask)
+        logits = run.task.outputs(run.model, batch)
     ids = batch.tokens
     if isinstance(run.model, Classifier) and run.model.cls is not None:
         ids = torch.nn.functional.pad(ids, (1, 0), value=-1)  # the model's own token

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from subquad.mixers import CausalMixer, Mixer
 from subquad.mixers.capabilities import Explanation
-from subquad.models import CausalModel, Classifier
+from subquad.models.block import Block
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ class Seen:
 @contextmanager
 def watched(model: nn.Module) -> Iterator[list[Seen]]:
     """What comes to each mixer while the model runs, layer by layer, from the bottom."""
-    assert isinstance(model, Classifier | CausalModel)
-    layers = model.blocks if isinstance(model, CausalModel) else model.encoder.blocks
+    layers = [module for module in model.modules() if isinstance(module, Block)]
     mixers: list[Any] = list(dict.fromkeys(block.mixer for block in layers))
     seen: list[Seen] = []
 
