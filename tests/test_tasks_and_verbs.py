@@ -26,6 +26,7 @@ from tests import outside_task
 TINY = "--mixer linear --layers 1 --d 16 --heads 2 --ff 16 --steps 4 --batch 8 --evaluations 1"
 TINY += " --precision fp32"
 TOKENS = "--tokenizer chars --length 32"
+PAIRS = "--pair second --pooling pooler --types 2"
 WORDS = "match goal team coach win league bank market stock price trade loan".split()  # noqa: SIM905
 
 
@@ -66,7 +67,7 @@ class Case:
 
 CASES = {
     "classify": Case("classify", partial(csv, "class"), f"{TOKENS} --text text"),
-    "pairs": Case("classify", partial(csv, "class"), f"{TOKENS} --pair second --pooling pooler"),
+    "pairs": Case("classify", partial(csv, "class"), f"{TOKENS} {PAIRS}"),
     "digits": Case("classify", "digits"),
     "regress": Case("regress", partial(csv, "number"), f"{TOKENS} --text text"),
     "language": Case("language", book, TOKENS),

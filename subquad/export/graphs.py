@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
+from subquad.export.answers import Types
 from subquad.mixers.capabilities import GraphForm
 from subquad.models import CausalModel, Classifier, ModelState
 from subquad.models.block import Block
@@ -29,14 +30,15 @@ def plain(model: nn.Module, form: GraphForm) -> nn.Module:
 
 
 class Classes(nn.Module):
-    """tokens, mask → logits."""
+    """tokens, mask → logits. ``types`` makes the tokens' types from both, or says None."""
 
-    def __init__(self, model: Classifier) -> None:
+    def __init__(self, model: Classifier, types: Types) -> None:
         super().__init__()
         self.model = plain(model, "rows")
+        self.types = types
 
     def forward(self, tokens: Tokens, mask: Mask) -> Tensor:
-        out: Tensor = self.model(tokens, mask)
+        out: Tensor = self.model(tokens, mask, self.types(tokens, mask))
         return out
 
 

@@ -104,7 +104,7 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
     names: list[str] = []
     if isinstance(model, Classifier):
         longest = run.config.data.length
-        _classes(model.cpu(), longest, folder / "model.onnx")
+        _classes(model.cpu(), run.task.types, longest, folder / "model.onnx")
     elif isinstance(model, CausalModel):
         names = state_names(model)
         learned = model.embedding.kind == "learned"
@@ -114,14 +114,14 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
         raise UsageError(f"{run.path}: no graph is made of a {type(model).__name__}")
     if isinstance(model, CausalModel):
         save_file(dict(zip(names, empty_states(model, 1), strict=True)), folder / START)
-    answers.save(model, names, longest, folder / answers.FILE)
+    answers.save(model, run.task.types, names, longest, folder / answers.FILE)
 
 
-def _classes(model: Classifier, longest: int, path: Path) -> None:
+def _classes(model: Classifier, types: answers.Types, longest: int, path: Path) -> None:
     tokens, mask = answers.rows_of(answers.known_tokens(model), 2, min(5, longest))
     both = {0: "batch", 1: "length"}
     names = (["tokens", "mask"], ["logits"])
-    _export(Classes(model), (tokens, mask), (both, both), names, path, OPSET)
+    _export(Classes(model, types), (tokens, mask), (both, both), names, path, OPSET)
 
 
 def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> None:

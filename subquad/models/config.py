@@ -39,8 +39,9 @@ class ModelConfig:
     positions: Literal["learned", "sinusoidal", "none"] | None = field(
         default="learned", metadata={"omitted": "by the mixers"}
     )
-    """How a token's place is known; only learned positions limit the length. Chosen by the mixers:
-    none above a convolution, which tells neighbours apart, else learned; a note says which."""
+    """How a token's place is known; only learned positions limit the length. Where the mixers
+    choose, there are none above a convolution, which tells neighbours apart, and else learned ones;
+    a note says which."""
     types: int = 0
     """Kinds of segments with an embedding of their own (BERT's token types); 0 = none."""
     projection: bool = False

@@ -95,7 +95,8 @@ class Pooler(nn.Module):
         if mask is None:
             return torch.tanh(self.dense(x[:, 0]))
         first = mask.int().argmax(1)
-        return torch.tanh(self.dense(x[torch.arange(len(x), device=x.device), first]))
+        rows = torch.arange(x.shape[0], device=x.device)  # whose number a graph leaves open
+        return torch.tanh(self.dense(x[rows, first]))
 
 
 class Classifier(nn.Module):

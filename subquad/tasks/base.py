@@ -216,6 +216,11 @@ class Task(ABC):
         """What the model says about a batch, read as the task reads it."""
         return model(batch.tokens, batch.mask)
 
+    def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:  # noqa: ARG002
+        """The type of each token, int64 ``[b, t]``, where they follow from the ``tokens``; None
+        where all are of one type."""
+        return None
+
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:  # noqa: ARG002
         """Texts as the model reads them, each cut to ``length`` tokens (None: whole).
 

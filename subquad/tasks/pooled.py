@@ -93,14 +93,16 @@ class PooledTask(Task):
         )
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
-        """``[b, c]``. The second text of a pair, what stands behind the first [SEP], is of type
-        1."""
-        types = None
-        if self.config.model.types > 1 and self.separator is not None:
-            ends = (batch.tokens == self.separator) & batch.mask
-            types = ((ends.cumsum(1) - ends.long()) > 0).long()
-        logits: Tensor = model(batch.tokens, batch.mask, types)
+        """``[b, c]``."""
+        logits: Tensor = model(batch.tokens, batch.mask, self.types(batch.tokens, batch.mask))
         return logits
+
+    def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:
+        """The second text of a pair, what stands behind the first [SEP], is of type 1."""
+        if self.config.model.types < 2 or self.separator is None:
+            return None
+        ends = ((tokens == self.separator) & mask).long()
+        return ((ends.cumsum(1) - ends) > 0).long()
 
     def inputs(self, path: str) -> Inputs:
         return text_inputs(path, self.config.data)
