@@ -52,7 +52,7 @@ def _quality(comparison: Comparison) -> Context:
 def _table(comparison: Comparison) -> Context:
     """Rows best first; the columns are the metrics on the split that decides."""
     deciding = comparison.figure
-    keys = [deciding.key, *(["macro_f1"] if deciding.key == "accuracy" else [])]
+    keys = [deciding.key, *(["macro_f1"] if deciding.key in ("accuracy", "micro_f1") else [])]
     order = sorted(
         comparison.candidates(), key=lambda c: -c.mean if deciding.higher_is_better else c.mean
     )

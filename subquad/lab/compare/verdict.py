@@ -31,11 +31,11 @@ class Figure:
 
     @property
     def percent(self) -> bool:
-        return self.key in ("accuracy", "macro_f1")
+        return self.key in ("accuracy", "macro_f1", "micro_f1")
 
     @property
     def title(self) -> str:
-        known = {"bits_per_dim": "bits per pixel", "macro_f1": "macro F1"}
+        known = {"bits_per_dim": "bits per pixel", "macro_f1": "macro F1", "micro_f1": "micro F1"}
         return known.get(self.key, self.key.replace("_", " "))
 
     def show(self, value: float, digits: int | None = None) -> str:
