@@ -19,9 +19,11 @@ $(PACKAGE): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-$(TOOLS): $(SOURCES) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(PACKAGE) $@
+# Their names only: `.[dev]` would compile the native core a second time.
+$(TOOLS): $(PACKAGE)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/tools.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement $(VENV)/tools.txt
+	touch $@
 
 demo: $(PACKAGE)              ## the main job on built-in data; ends with one report
 	$(BIN)/subquad demo
