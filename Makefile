@@ -9,7 +9,7 @@ SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kern
 PACKAGE := $(VENV)/.installed
 TOOLS   := $(VENV)/.installed-tools
 
-.PHONY: demo bench wasm system test test-long check clean
+.PHONY: demo bench wasm system test suite test-long check clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
@@ -49,11 +49,17 @@ system:
 	    || echo "not installed:$$missing; the tests that need them skip"; \
 	elif [ -n "$$missing" ]; then echo "missing:$$missing; the tests that need them skip"; fi
 
-test: system $(TOOLS) check   ## everything that CI runs
-	$(BIN)/python -m pytest -n auto --dist loadfile
+# Files go to the workers in the order of their names, not the fullest first: the long single tests
+# would come last.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test: check suite             ## everything that CI runs
+
+suite: system $(TOOLS)
+	$(PYTEST)
 
 test-long: system $(TOOLS)    ## also what takes minutes
-	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
+	$(PYTEST) -m ''
 
 check: $(TOOLS)               ## style and types
 	$(BIN)/ruff format --check .

@@ -185,16 +185,14 @@ def test_a_saved_state_goes_on_as_if_never_stopped(endless, tmp_path):
 
 
 def test_a_saved_state_goes_on_in_a_fresh_process(endless, tmp_path):
+    how, place = Sampling(seed=3), tmp_path / "state"
+    whole = texts(endless, how, prompts=["abcd"], length=25)[0]
+    first = write(endless, Request(prompts=["abcd"], length=9, save=True), how)
+    first.saved.save(place)
     command = [sys.executable, "-m", "subquad", "generate", str(endless.path), "--seed", "3"]
-    place = str(tmp_path / "state")
-
-    def said(*more):
-        done = subprocess.run([*command, *more], capture_output=True, check=True)
-        return done.stdout.decode().removesuffix("\n")
-
-    whole = said("--prompt", "abcd", "--length", "25")
-    first = said("--prompt", "abcd", "--length", "9", "--save-state", place)
-    assert first + said("--state", place, "--length", "16") == whole
+    command += ["--state", str(place), "--length", "16"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert first.texts[0].text + done.stdout.decode().removesuffix("\n") == whole
 
 
 def test_wrong_states_are_refused(run, endless, tmp_path):
