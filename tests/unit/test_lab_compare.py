@@ -111,14 +111,14 @@ def test_every_task_is_compared_by_its_own_score(task, tmp_path):
     row = ROWS.get(task, lambda i: f"the {i} cats and the {i % 5} dogs sat on mats,x")
     path.write_text("\n".join(["text,label", *map(row, range(60))]) + "\n")
     base = task_class(task).defaults()
+    mixer = names(causal=task_class(task).causal)[0]
     data = {"path": "digits"} if task == "pixels" else {"path": str(path), "length": 16}
     small = replace(
         base,
         data=replace(base.data, **data),
-        model=replace(base.model, layers=1, d=8, heads=2, ff=8),
+        model=replace(base.model, mixers=(mixer,), layers=1, d=8, heads=2, ff=8),
         training=replace(base.training, epochs=None, minutes=None, steps=2, batch=4, evaluations=2),
     )
-    mixer = names(causal=task_class(task).causal)[0]
     found = compare(small, (mixer,), 2, tmp_path / "out", lengths=())
     score = task_class(task).score
     assert found.figure.higher_is_better == score.higher_is_better
