@@ -182,7 +182,9 @@ def test_cautions_stand_below_the_verdict(tmp_path):
     found = comparison(tmp_path)
     assert 'class="caution"' not in render(found)
     warned = replace(found.verdict, cautions=("The budget was 1 epoch.",))
-    assert "The budget was 1 epoch.</p>" in render(replace(found, verdict=warned))
+    assert '<p class="caution">The budget was 1 epoch.</p>' in render(
+        replace(found, verdict=warned)
+    )
 
 
 def test_without_costs_there_is_no_section_about_them(tmp_path):
