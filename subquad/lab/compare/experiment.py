@@ -19,6 +19,7 @@ from pathlib import Path
 from subquad.checkpoint import write_text
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
+from subquad.lab.compare.budget import cautions
 from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.report import render
@@ -108,6 +109,7 @@ def study(
     watch(Progress(_TRAINING, "fitting floors"))
     found = _floors(config, data, test)
     verdict = judge(candidates(runs, found, figure), figure)
+    verdict = replace(verdict, cautions=cautions(config, runs, figure, len(training)))
     measured = _measure(config, mixers, lengths, watch)
     return Comparison(
         out=out,
@@ -120,7 +122,6 @@ def study(
         verdict=verdict,
         machine=machine.facts(resolve(config.training.precision, device())),
         command=command or compare_command(config, mixers, seeds, str(out), test),
-        training_rows=len(training),
         labels=first.class_names,
     )
 

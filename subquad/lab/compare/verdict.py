@@ -31,11 +31,16 @@ class Figure:
 
     @property
     def percent(self) -> bool:
-        return self.key in ("accuracy", "macro_f1")
+        return self.key.endswith(("accuracy", "_f1"))
 
     @property
     def title(self) -> str:
-        known = {"bits_per_dim": "bits per pixel", "macro_f1": "macro F1"}
+        known = {
+            "bits_per_dim": "bits per pixel",
+            "macro_f1": "macro F1",
+            "mse": "mean squared error",
+            "spearman": "Spearman's correlation",
+        }
         return known.get(self.key, self.key.replace("_", " "))
 
     def show(self, value: float, digits: int | None = None) -> str:
@@ -80,6 +85,8 @@ class Verdict:
     """Those that cannot be told apart from the best one, itself included."""
     claimed: bool = True
     """False where one seed cannot support a claim."""
+    cautions: tuple[str, ...] = ()
+    """Why the budget may have been too small to decide."""
 
 
 def noise(a: Candidate, b: Candidate, figure: Figure) -> float:
