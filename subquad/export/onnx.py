@@ -127,7 +127,8 @@ def _classes(model: Classifier, longest: int, path: Path) -> None:
 def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> None:
     tokens, mask = answers.rows_of(model.outputs, 2, 5)
     position = torch.tensor([1, 2])
-    states = [torch.rand_like(s) for s in empty_states(model, 2)]
+    read = model.scan(tokens[:, :2])[1]
+    states = [t for layer in read.layers for t in layer.tensors().values()]
     whole, rows = {0: "batch", 1: "length"}, {0: "batch"}
     many = [rows for _ in states]
     wanted = ["logits", "next_position", *(f"next_{name}" for name in names)]
