@@ -156,24 +156,35 @@ def _export(
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's own insides
-        program = torch.onnx.export(
-            graph.eval(),
-            example,
-            dynamic_shapes=_named(dynamic),
-            input_names=names[0],
-            output_names=names[1],
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-    log.setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about torch's own insides
+            program = torch.onnx.export(
+                graph.eval(),
+                example,
+                dynamic_shapes=_named(dynamic),
+                input_names=names[0],
+                output_names=names[1],
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
+    finally:
+        log.setLevel(level)
     assert program is not None
     if opset == operator.OPSET:
         path.write_bytes(operator.standard(program.model_proto).SerializeToString())
     else:
         program.save(path)
+
+
+def _reason(error: BaseException) -> str:
+    """What torch's exporter stumbled over, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _named(dynamic: Any) -> Any:

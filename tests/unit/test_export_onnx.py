@@ -132,6 +132,16 @@ def test_a_graph_that_computes_something_else_is_not_kept(tmp_path, monkeypatch)
     assert not (tmp_path / "out").exists()
 
 
+def test_what_torch_cannot_export_is_refused_in_one_line(tmp_path, monkeypatch):
+    run = classifier(tmp_path / "run", "none")
+    mixer = type(run.model.encoder.blocks[0].mixer)
+    monkeypatch.setattr(mixer, "forward", lambda _, x, __=None: x.cummax(1).values)
+    with pytest.raises(UsageError, match=r"torch cannot make model.onnx: .*cummax") as caught:
+        onnx(run, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_become_a_graph_is_refused(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="states have a fixed size"):
         onnx(language(tmp_path / "run", mixers=("softmax",)), tmp_path / "out")
