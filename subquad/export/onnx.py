@@ -127,7 +127,8 @@ def _classes(model: Classifier, types: answers.Types, longest: int, path: Path) 
 def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> None:
     tokens, mask = answers.rows_of(model.outputs, 2, 5)
     position = torch.tensor([1, 2])
-    states = [torch.rand_like(s) for s in empty_states(model, 2)]
+    read = model.scan(tokens[:, :2])[1]
+    states = [t for layer in read.layers for t in layer.tensors().values()]
     whole, rows = {0: "batch", 1: "length"}, {0: "batch"}
     many = [rows for _ in states]
     wanted = ["logits", "next_position", *(f"next_{name}" for name in names)]
@@ -155,24 +156,35 @@ def _export(
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's own insides
-        program = torch.onnx.export(
-            graph.eval(),
-            example,
-            dynamic_shapes=_named(dynamic),
-            input_names=names[0],
-            output_names=names[1],
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-    log.setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about torch's own insides
+            program = torch.onnx.export(
+                graph.eval(),
+                example,
+                dynamic_shapes=_named(dynamic),
+                input_names=names[0],
+                output_names=names[1],
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
+    finally:
+        log.setLevel(level)
     assert program is not None
     if opset == operator.OPSET:
         path.write_bytes(operator.standard(program.model_proto).SerializeToString())
     else:
         program.save(path)
+
+
+def _reason(error: BaseException) -> str:
+    """What torch's exporter stumbled over, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _named(dynamic: Any) -> Any:

@@ -18,6 +18,7 @@ from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series
 from subquad.lab.instruments.layer import Measured
+from subquad.mixers import ATTENTION, CONTROL
 
 Context = dict[str, Any]
 
@@ -194,19 +195,19 @@ def cost_sentence(measured: Measured) -> str:
         f"One layer (mixer and feed-forward) of width {measured.d}, "
         f"{'causal, ' if measured.causal else ''}in {measured.precision}."
     )
-    softmax = {p.length: p.seconds for p in measured.of("softmax")}
+    softmax = {p.length: p.seconds for p in measured.of(ATTENTION)}
     said = []
     for m in dict.fromkeys(p.mixer for p in measured.points):
         both = [
             (p.length, softmax[p.length] / p.seconds) for p in measured.of(m) if p.length in softmax
         ]
-        if m in ("softmax", "none") or not both:
+        if m in (ATTENTION, CONTROL) or not both:
             continue
         length, ratio = both[-1]
         if ratio >= 1:
-            said.append(f"{m} is {ratio:.1f}× as fast as softmax at {length:,} tokens")
+            said.append(f"{m} is {ratio:.1f}× as fast as {ATTENTION} at {length:,} tokens")
         else:
-            said.append(f"{m} takes {1 / ratio:.1f}× softmax's time even at {length:,} tokens")
+            said.append(f"{m} takes {1 / ratio:.1f}× {ATTENTION}'s time even at {length:,} tokens")
     return f"{rows} {'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}{'.' if said else ''}".strip()
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from subquad.lab.compare.floors import BAG, MAJORITY
+from subquad.mixers import ATTENTION, CONTROL
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def _headline(choice: Candidate, best: Candidate, figure: Figure) -> str:
     if choice.floor:
         name = "the bag of words" if choice.name == BAG else choice.name
         return f"Use {name}: {got}, and no mixer here does better."
-    name = "no mixer at all (none)" if choice.name == "none" else choice.name
+    name = f"no mixer at all ({CONTROL})" if choice.name == CONTROL else choice.name
     if choice is best:
         return f"Use {name}: {got}, the best of all."
     return (
@@ -177,7 +178,7 @@ def _level(choice: Candidate, level: list[Candidate], figure: Figure) -> list[st
 
 
 def _softmax(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list[str]:
-    softmax = next((c for c in ranked if c.name == "softmax"), None)
+    softmax = next((c for c in ranked if c.name == ATTENTION), None)
     if softmax is None or softmax is choice or choice.floor:
         return []
     assert choice.seconds is not None
