@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -83,8 +83,9 @@ class Run:
 
     def answers(self, source: Source, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
         """One answer per row of ``source``, in order, with its ``row``; a row that cannot be used
-        gets an ``error`` instead, and the others go on."""
-        for group in _groups(source.outcomes(), batch):
+        gets an ``error`` instead, and the others go on. A row of a live pipe is answered before
+        the next one is waited for."""
+        for group in _groups(source.outcomes(), batch, source.waits):
             texts = [record.text for record in group if isinstance(record, Record)]
             answers = self.stream(texts, batch)
             for outcome in group:
@@ -94,11 +95,14 @@ class Run:
                     yield {"row": outcome.row, "error": outcome.reason}
 
 
-def _groups(inputs: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+def _groups(
+    inputs: Iterable[Item], size: int, waits: Callable[[], bool] | None = None
+) -> Iterator[Sequence[Item]]:
+    """``size`` items at a time, or those that are there when ``waits`` says so of the next."""
     group: list[Item] = []
     for item in inputs:
         group.append(item)
-        if len(group) == size:
+        if len(group) == size or (waits is not None and waits()):
             yield group
             group = []
     if group:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +125,10 @@ class _Loop:
     def __post_init__(self) -> None:
         t = self.config.training
         self.optimizer = optimiser(self.model, t)
-        self.per_epoch = math.ceil(len(self.training) / t.batch)
         self.total = t.steps
         if t.epochs is not None:
-            self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
+            per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
+            self.total = max(1, round(t.epochs * per_epoch))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
         self.stream = self._stream()
@@ -207,16 +206,16 @@ class _Loop:
         """End the workers: they leave signals to us."""
         self.stream.close()
 
-    def _stream(self) -> Generator[Batch]:
+    def _stream(self) -> Generator[list[Batch]]:
         t = self.config.training
-        done = self.progress.step * t.accumulate
-        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
+        given = {"accumulate": t.accumulate, "seed": t.seed, "workers": t.workers}
+        return endless(self.training, t.batch, done=self.progress.step, **given)
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
         on = next(self.model.parameters()).device
-        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        together = [batch.to(on) for batch in next(self.stream)]
         total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:
