@@ -15,6 +15,7 @@ from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.source import Record, Source
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.tasks import Config, Task, check, task_class
 
 Item = TypeVar("Item")
@@ -141,6 +142,7 @@ def load(path: str | Path) -> Run:
     try:
         check(config)
         task = task_class(config.task).load(path, config)
+        refuse_too_large(task.model, device())
         model = task.model()
     except (UsageError, TypeError, ValueError, RuntimeError) as error:
         raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None

@@ -24,6 +24,7 @@ from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
 from subquad.signals import caught
@@ -81,7 +82,7 @@ def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: 
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task)
+        model = _model(task, on)
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
         return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
@@ -102,9 +103,23 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             )
 
 
-def _model(task: Task) -> nn.Module:
+def check_size(task: Task, on: torch.device) -> None:
+    """Refuse to train a model that does not fit into memory, before it is made.
+
+    Raises:
+        UsageError: with its size, and what there is.
+    """
+    averages = 1 if task.config.training.optimizer == "muon" else 2
+    holding = "weights, gradients and the optimiser's averages"
+    refuse_too_large(task.model, on, copies=2 + averages, holding=holding)
+
+
+def _model(task: Task, on: torch.device) -> nn.Module:
     try:
+        check_size(task, on)
         return task.model()
+    except UsageError:
+        raise
     except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise UsageError(f"this model cannot be made here: {reason}") from None

@@ -18,11 +18,12 @@ import dataclasses
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, ParamSpec, Self, TypeVar, final
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, final
 
 import torch
 from torch import Tensor, nn
 
+from subquad.mixers import checking
 from subquad.shapes import Mask, Sequence
 
 P = ParamSpec("P")
@@ -63,6 +64,10 @@ class State:
 class Mixer(nn.Module, ABC):
     """A bidirectional token mixer: every output may depend on every real token of its row."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        checking.guard(cls)
+
     #: False for the control that leaves every token alone.
     mixes: ClassVar[bool] = True
     #: True where a token reads its neighbours only, however long the row is.
@@ -77,6 +82,14 @@ class Mixer(nn.Module, ABC):
         Masked positions neither give nor receive: their output is zero, and a row without any
         real token is zero throughout.
         """
+
+    def scan(self, *_: Any, **__: Any) -> Any:
+        """Only causal mixers stream.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"{type(self).__name__} reads whole rows and has no scan: it cannot stream")
 
 
 class CausalMixer(Mixer):

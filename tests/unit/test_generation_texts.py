@@ -69,7 +69,9 @@ def test_many_prompts_are_each_as_if_alone(run):
 
 
 def test_samples_of_a_prompt_differ_and_a_prompt_that_comes_twice_does_not(run):
-    made = texts(run, Sampling(seed=4, temperature=4.0), prompts=["a", "b", "a"], samples=3, length=12)
+    made = texts(
+        run, Sampling(seed=4, temperature=4.0), prompts=["a", "b", "a"], samples=3, length=12
+    )
     assert made[:3] == made[6:]
     assert len(set(made[:3])) > 1
 

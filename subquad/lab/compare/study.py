@@ -23,7 +23,7 @@ from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, Watch, obtain, run_name
+from subquad.lab.compare.runs import Result, Watch, obtain, refuse_too_large, run_name
 from subquad.lab.compare.verdict import Candidate, Figure, Verdict, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
@@ -151,6 +151,8 @@ def study(
             raise UsageError(
                 "no rows are held out, and they choose the weights: --validation must be above 0"
             )
+        for one in plan:
+            refuse_too_large(data[one.training.seed][0], one)
         if test is not None:
             encoded(data[numbers[0]][0], test)  # what is wrong with it is said before any training
     runs = []
