@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.rows import BadRow
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.tasks import Config, Task, check, load_config, task_class
 from subquad.tasks.base import Inputs
 from subquad.tasks.registry import meaningless
@@ -93,8 +94,9 @@ class Run:
 
     def answers(self, inputs: Inputs, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
         """One answer per row of ``inputs``, in order, with its ``row``; a row that cannot be used
-        gets an ``error`` instead, and the others go on."""
-        for group in _groups(inputs.outcomes, batch):
+        gets an ``error`` instead, and the others go on. A row of a live pipe is answered before
+        the next one is waited for."""
+        for group in _groups(inputs.outcomes, batch, inputs.waits):
             good = [outcome.value for outcome in group if not isinstance(outcome, BadRow)]
             answers = self.stream(good, batch)
             for outcome in group:
@@ -104,11 +106,14 @@ class Run:
                     yield {"row": outcome.row} | next(answers)
 
 
-def _groups(inputs: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+def _groups(
+    inputs: Iterable[Item], size: int, waits: Callable[[], bool] | None = None
+) -> Iterator[Sequence[Item]]:
+    """``size`` items at a time, or those that are there when ``waits`` says so of the next."""
     group: list[Item] = []
     for item in inputs:
         group.append(item)
-        if len(group) == size:
+        if len(group) == size or (waits is not None and waits()):
             yield group
             group = []
     if group:
@@ -147,6 +152,7 @@ def load(path: str | Path) -> Run:
     try:
         check(config)
         task = task_class(config.task).load(path, config)
+        refuse_too_large(task.model, device())
         model = task.model()
     except (UsageError, TypeError, ValueError, RuntimeError) as error:
         raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
 from subquad.signals import caught
@@ -82,7 +82,7 @@ def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: 
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task)
+        model = _model(task, on)
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
         return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
@@ -103,9 +103,23 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             )
 
 
-def _model(task: Task) -> nn.Module:
+def check_size(task: Task, on: torch.device) -> None:
+    """Refuse to train a model that does not fit into memory, before it is made.
+
+    Raises:
+        UsageError: with its size, and what there is.
+    """
+    averages = 1 if task.config.training.optimizer == "muon" else 2
+    holding = "weights, gradients and the optimiser's averages"
+    refuse_too_large(task.model, on, copies=2 + averages, holding=holding)
+
+
+def _model(task: Task, on: torch.device) -> nn.Module:
     try:
+        check_size(task, on)
         return task.model()
+    except UsageError:
+        raise
     except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise UsageError(f"this model cannot be made here: {reason}") from None
@@ -126,10 +140,10 @@ class _Loop:
     def __post_init__(self) -> None:
         t = self.config.training
         self.optimizer = optimiser(self.model, t)
-        self.per_epoch = math.ceil(len(self.training) / t.batch)
         self.total = t.steps
         if t.epochs is not None:
-            self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
+            per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
+            self.total = max(1, round(t.epochs * per_epoch))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
         self.stream = self._stream()
@@ -209,16 +223,16 @@ class _Loop:
         """End the workers: they leave signals to us."""
         self.stream.close()
 
-    def _stream(self) -> Generator[Batch]:
+    def _stream(self) -> Generator[list[Batch]]:
         t = self.config.training
-        done = self.progress.step * t.accumulate
-        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
+        given = {"accumulate": t.accumulate, "seed": t.seed, "workers": t.workers}
+        return endless(self.training, t.batch, done=self.progress.step, **given)
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
         on = next(self.model.parameters()).device
-        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        together = [batch.to(on) for batch in next(self.stream)]
         total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:

@@ -1,7 +1,5 @@
 """``subquad predict``."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,7 @@ import click
 
 from subquad.cli.console import counter, json_flag, say
 from subquad.cli.flags import reading_flags
-from subquad.errors import UsageError
+from subquad.cli.streams import as_json_line
 
 
 @click.command()
@@ -27,15 +25,14 @@ def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
     """
     from subquad.run import load
 
-    if file == "-" and sys.stdin is None:
-        raise UsageError("standard input is closed: there is nothing to predict")
+    if file == "-":
+        reading["format"] = reading["format"] or "lines"
     answers = _answers(load(run).reading(**reading), file)
     if as_json:
-        click.echo(json.dumps(list(answers), ensure_ascii=False))
+        click.echo(as_json_line(list(answers)))
         return
     for answer in answers:
-        click.echo(json.dumps(answer, ensure_ascii=False))
-    sys.stdout.flush()
+        click.echo(as_json_line(answer))
 
 
 reading_flags(command)

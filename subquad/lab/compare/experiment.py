@@ -24,7 +24,7 @@ from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.report import render
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, obtain
+from subquad.lab.compare.runs import Result, obtain, refuse_too_large
 from subquad.lab.compare.verdict import Figure, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
@@ -95,6 +95,8 @@ def study(
             )
         first, training, held_out = data[numbers[0]]
         said = [text for task, *_ in data.values() for text in task.notes]
+        for one in plan:
+            refuse_too_large(data[one.training.seed][0], one)
         if test is not None:
             encoded(first, test)  # what is wrong with it is said before any training
             said += first.notes
