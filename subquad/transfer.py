@@ -27,6 +27,7 @@ SHAPE = (
 )
 #: A tokenizer of SentencePiece's, as transformers calls it.
 PIECES = "spiece.model"
+_READS = "it starts from a run of subquad, or from a folder of transformers that holds an FNet"
 #: Parameters that belong to a task.
 HEADS = ("head.", "masked.", "order.")
 
@@ -50,11 +51,20 @@ def opened(path: str) -> Start:
         SubquadError: it is neither, or a piece is missing.
     """
     run = Path(path)
+    if not run.is_dir():
+        raise SubquadError(
+            f"--from {path}: no such folder; {_READS}; a model of a hub has to be downloaded into "
+            "one first"
+        )
     try:
         about = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except OSError:
+        raise SubquadError(f"--from {path}: it has no {CONFIG}; {_READS}") from None
+    except ValueError:
         about = None  # Config.load says what is wrong
-    if isinstance(about, dict) and about.get("model_type") == "fnet":
+    if isinstance(about, dict) and (kind := about.get("model_type")) is not None:
+        if kind != "fnet":
+            raise SubquadError(f"--from {path}: a model of type {kind!r} is there; {_READS}")
         return _foreign(run)
     config = Config.load(run / CONFIG)
     there = str(run / TOKENIZER) if (run / TOKENIZER).exists() else None
