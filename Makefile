@@ -4,23 +4,32 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kernels/csrc/*)
+# What is installed: the package with all it needs to run, or the developers' tools as well.
+PACKAGE := $(VENV)/.installed
+TOOLS   := $(VENV)/.installed-tools
 
 .PHONY: demo bench wasm system test test-long check clean
 
-$(STAMP): pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kernels/csrc/*)
+$(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(STAMP)
+	$(PYTHON) -m venv $(VENV)
 
-demo: $(STAMP)                ## the main job on built-in data; ends with one report
+$(PACKAGE): $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+$(TOOLS): $(SOURCES) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(PACKAGE) $@
+
+demo: $(PACKAGE)              ## the main job on built-in data; ends with one report
 	$(BIN)/subquad demo
 
-bench: $(STAMP)               ## speed and memory on this machine, into results/kernels
+bench: $(PACKAGE)             ## speed and memory on this machine, into results/kernels
 	$(BIN)/subquad bench --out results/kernels
 
-wasm: $(STAMP)                ## the engine of exported pages, as WebAssembly
+wasm: $(TOOLS)                ## the engine of exported pages, as WebAssembly
 	$(BIN)/python -m subquad.export.building
 
 # What tests use beside Python: installed where that is allowed, and else the tests skip and say so.
@@ -38,13 +47,13 @@ system:
 	    || echo "not installed:$$missing; the tests that need them skip"; \
 	elif [ -n "$$missing" ]; then echo "missing:$$missing; the tests that need them skip"; fi
 
-test: system $(STAMP) check   ## everything that CI runs
+test: system $(TOOLS) check   ## everything that CI runs
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
-test-long: system $(STAMP)    ## also what takes minutes
+test-long: system $(TOOLS)    ## also what takes minutes
 	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
 
-check: $(STAMP)               ## style and types
+check: $(TOOLS)               ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

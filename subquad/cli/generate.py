@@ -104,10 +104,10 @@ def command(run: Path, as_json: bool, **values: Any) -> None:
     Other causal models are served by torch.
     """
     from subquad.run import load
-    from subquad.tasks.language import Language
+    from subquad.tasks.outputs import TextOutput
 
     loaded = load(run)
-    if isinstance(loaded.task, Language):
+    if isinstance(loaded.task.generates(), TextOutput):
         _refuse(values, _IMAGES, f"is for images; {run} writes texts")
         document, text = _texts(loaded, as_json, **values)
     else:

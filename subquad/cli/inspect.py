@@ -50,7 +50,7 @@ def command(
             file=file,
             rows=rows or ROWS,
             out=out or run / "inspect",
-            watch=lambda line, spent: update(spent, line.get("text")),
+            watch=lambda progress: update(progress.spent, progress.stage),
         )
     for note in found.notes:
         say(note)

@@ -27,10 +27,8 @@ def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
     """
     from subquad.run import load
 
-    if file == "-":
-        reading["format"] = reading["format"] or "lines"
-        if sys.stdin is None:
-            raise UsageError("standard input is closed: there is nothing to predict")
+    if file == "-" and sys.stdin is None:
+        raise UsageError("standard input is closed: there is nothing to predict")
     answers = _answers(load(run).reading(**reading), file)
     if as_json:
         click.echo(json.dumps(list(answers), ensure_ascii=False))
@@ -44,13 +42,11 @@ reading_flags(command)
 
 
 def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
-    from subquad.data.source import open_source
-
-    source = open_source(file, run.config.data.reading(), labelled=False)
-    say(source.detected)
+    inputs = run.task.inputs(file)
+    say(inputs.detected)
     began, rows, bad, cut = time.perf_counter(), 0, 0, 0
     with counter("predicting", "rows") as advance:
-        for answer in run.answers(source):
+        for answer in run.answers(inputs):
             rows, bad, cut = rows + 1, bad + ("error" in answer), cut + ("cut" in answer)
             advance()
             yield answer

@@ -6,6 +6,7 @@ import numpy as np
 
 from subquad.data.batches import Examples
 from subquad.data.ragged import Ragged
+from subquad.data.targets import Classes
 
 NAME = "digits"
 SHAPE = (8, 8)
@@ -18,7 +19,7 @@ def load() -> Examples:
 
     pixels, labels = load_digits(return_X_y=True)
     tokens = Ragged.of(pixels.astype(np.int32))
-    return Examples(tokens, labels.astype(np.int64))
+    return Examples(tokens, Classes(labels.astype(np.int64)))
 
 
 def also_here() -> str:

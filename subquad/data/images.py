@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from subquad.data import digits, idx
 from subquad.data.files import ByteFile, named
+from subquad.data.targets import Classes
 from subquad.data.walking import Walked, class_of, counted, few, suffixes, walk
 from subquad.errors import SubquadError, UsageError
 
@@ -74,9 +75,8 @@ def open_images(path: str | Path) -> Images:
 
 def _digits() -> Images:
     examples = digits.load()
-    assert examples.labels is not None
     pixels = examples.tokens.values.astype(np.uint8).reshape(-1, *digits.SHAPE)
-    labels = tuple(map(str, examples.labels.tolist()))
+    labels = tuple(map(str, examples.answers(Classes).tolist()))
     detected = f"{digits.NAME}: {_size(pixels)}, built in, with labels"
     if other := digits.also_here():
         detected += f" ({other})"

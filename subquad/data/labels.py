@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,8 @@ class Labels:
     """The classes of a run, in order: numeric if all are numbers, else by code point."""
 
     names: tuple[str, ...]
+    dtype: ClassVar[type[np.generic]] = np.int64
+    """Of the numbers of classes."""
 
     @classmethod
     def of(cls, found: Iterable[str], where: str) -> Self:

@@ -22,8 +22,8 @@ from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.data.jsonl import LineTable
-from subquad.data.labels import Labels
 from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
+from subquad.data.targets import Coding
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 
@@ -75,7 +75,7 @@ class Source:
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
-    classes: Labels | None = None
+    classes: Coding | None = None
     """Labels that are known: a row with another is one that cannot be used."""
 
     @property
@@ -83,7 +83,7 @@ class Source:
         """Whether texts and labels are columns that a person can name."""
         return not isinstance(self.table, TextFiles | LineTable)
 
-    def knowing(self, labels: Labels) -> "Source":
+    def knowing(self, labels: Coding) -> "Source":
         """The same, where rows are skipped that cannot be used: so is one whose label is not among
         these. Elsewhere whoever numbers the labels says it, for all rows at once."""
         return replace(self, classes=labels) if self.options.on_bad_row == "skip" else self

@@ -13,10 +13,11 @@ One safetensors file of cases, named by their size: ``3x17.`` are 3 rows of 17 t
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from subquad.models import CausalModel, Classifier
+from subquad.errors import UsageError
+from subquad.models import CausalModel, Classifier, Embedding
+from subquad.storage import write_tensors
 
 FILE = "selftest.safetensors"
 #: None of them is the size of the example that a graph is made with.
@@ -35,7 +36,7 @@ def save(model: Classifier | CausalModel, names: list[str], longest: int, path: 
                 else:
                     case = _continued(model, names, rows, length)
                 found |= {f"{rows}x{length}.{name}": t for name, t in case.items()}
-    save_file({name: t.clone().contiguous() for name, t in found.items()}, path)
+    write_tensors(path, {name: t.clone().contiguous() for name, t in found.items()})
 
 
 def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
@@ -47,7 +48,10 @@ def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
 
 def known_tokens(model: Classifier) -> int:
     """The ids that a row may hold: the one that stands for the row is not among them."""
-    return model.encoder.embedding.tokens.num_embeddings - (model.cls is not None)
+    front = model.encoder.embedding
+    if not isinstance(front, Embedding):
+        raise UsageError("no graph is made of a model that reads frames: tokens are expected")
+    return front.tokens.num_embeddings - (model.cls is not None)
 
 
 def _classes(model: Classifier, rows: int, length: int) -> dict[str, Tensor]:

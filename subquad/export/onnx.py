@@ -8,8 +8,10 @@ sizes than its graphs were made with, is not kept.
 | ``prefill.onnx`` | both, ``position`` int64 [batch], ``layers.0.s``, … | ``logits``, ``next_position``, ``next_layers.0.s``, … |
 | ``step.onnx`` | ``tokens`` int64 [batch], ``position``, ``layers.0.s``, … | the same |
 
-A mask is True at real tokens; prefill wants padding on the left. Positions and states are zero at
-the beginning; a text begins with the start token that ``about.json`` names.
+| ``start.safetensors`` | | one row of states, of which nothing has been read |
+
+A mask is True at real tokens; prefill wants padding on the left. A text begins at position zero
+with the states of ``start.safetensors`` and the start token that ``about.json`` names.
 """  # noqa: E501
 
 import json
@@ -21,14 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from subquad.checkpoint import write_atomically
 from subquad.errors import SubquadError, UsageError
 from subquad.export import answers, operator
-from subquad.export.folder import ABOUT, compare, sha256
+from subquad.export.folder import ABOUT, START, compare, sha256
 from subquad.export.graphs import Classes, Prefill, Step, empty_states, state_names
-from subquad.mixers.linear import CausalLinearAttention
+from subquad.mixers import Mixer
 from subquad.models import CausalModel, Classifier
 from subquad.run import Run
 
@@ -86,10 +89,9 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
 
 def _check_operator(run: Run) -> None:
     operator.known()
-    if not any(isinstance(m, CausalLinearAttention) for m in run.model.modules()):
-        raise UsageError(
-            f"{run.path}: no layer is causal linear attention, which the operator computes"
-        )
+    mixers = (m for m in run.model.modules() if isinstance(m, Mixer))
+    if not any(m.onnx_operator == operator.NAME for m in mixers):
+        raise UsageError(f"{run.path}: no layer can be ONNX's operator {operator.NAME}")
 
 
 def _about(run: Run, opset: int) -> dict[str, Any]:
@@ -110,6 +112,8 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
         _causal(model.cpu(), names, folder, opset)
     else:
         raise UsageError(f"{run.path}: no graph is made of a {type(model).__name__}")
+    if isinstance(model, CausalModel):
+        save_file(dict(zip(names, empty_states(model, 1), strict=True)), folder / START)
     answers.save(model, names, longest, folder / answers.FILE)
 
 
@@ -127,8 +131,10 @@ def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> N
     whole, rows = {0: "batch", 1: "length"}, {0: "batch"}
     many = [rows for _ in states]
     wanted = ["logits", "next_position", *(f"next_{name}" for name in names)]
-    forms = ("operator",) * 2 if opset == operator.OPSET else ("quadratic", "recurrent")
-    prefill, step = Prefill(model, forms[0]), Step(model, forms[1])
+    if opset == operator.OPSET:
+        prefill, step = Prefill(model, "operator"), Step(model, "operator")
+    else:
+        prefill, step = Prefill(model), Step(model)
     given = ["tokens", "mask", "position", *names]
     example: tuple[Any, ...] = (tokens, mask, position, states)
     axes: tuple[Any, ...] = (whole, whole, rows, many)

@@ -5,7 +5,8 @@ For linear attention the state has a fixed size, so every token costs the same (
 model, torch ``scan`` does. ``decoder`` has both behind one interface.
 """
 
-from subquad.generation.continuing import continue_tokens, recompute_tokens
+from subquad.generation.baselines import CopyingDecoder, RecomputingDecoder, recompute_tokens
+from subquad.generation.continuing import continue_tokens
 from subquad.generation.decoder import (
     Decoder,
     EngineDecoder,
@@ -16,16 +17,19 @@ from subquad.generation.decoder import (
 )
 from subquad.generation.packing import Weights
 from subquad.generation.pictures import Images, images
+from subquad.generation.runs import generate
 from subquad.generation.sampling import CATEGORICAL, Head, Sampling, draw
 from subquad.generation.saved import Saved
 from subquad.generation.texts import Request, Text, Texts, read_prompts, write
 
 __all__ = [
     "CATEGORICAL",
+    "CopyingDecoder",
     "Decoder",
     "EngineDecoder",
     "Head",
     "Images",
+    "RecomputingDecoder",
     "Request",
     "Sampling",
     "Saved",
@@ -38,6 +42,7 @@ __all__ = [
     "decoder_for",
     "draw",
     "engine_refuses",
+    "generate",
     "images",
     "read_prompts",
     "recompute_tokens",

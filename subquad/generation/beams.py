@@ -1,10 +1,10 @@
 """Beam search: the states are reordered together with the beams that they belong to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
-from subquad.generation.continuing import Watch, ignore
+from subquad.generation.continuing import Extension, Progress, Strategy, continue_rows, ignore
 from subquad.generation.decoder import Decoder
 from subquad.shapes import Tokens
 
@@ -18,6 +18,47 @@ class Beam:
     """Sum of the log-probabilities of ``tokens``, given the prompt."""
 
 
+@dataclass
+class BeamSearch(Strategy):
+    """The strategy; the decoder has a row for each beam in ``going``."""
+
+    beams: int
+    end: int
+    """The token that ends a text."""
+    going: list[Beam] = field(default_factory=lambda: [Beam([], 0.0)])
+    finished: list[Beam] = field(default_factory=list)
+
+    def extend(self, decoder: Decoder, unread: Tokens, _: int, /) -> Extension:
+        scores = decoder.read(unread).double().log_softmax(-1)
+        total = scores + torch.tensor([beam.score for beam in self.going]).unsqueeze(1)
+        # One candidate more per beam: any of them may be an end.
+        best = total.flatten().topk(min(2 * self.beams, total.numel()))
+        parents: list[int] = []
+        grown: list[Beam] = []
+        for score, at in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            parent, token = divmod(at, total.shape[1])
+            beam = Beam([*self.going[parent].tokens, token], score)
+            if token == self.end:
+                self.finished.append(beam)
+            elif len(grown) < self.beams:
+                grown.append(beam)
+                parents.append(parent)
+        self.finished = sorted(self.finished, key=lambda b: -b.score)[: self.beams]
+        self.going = grown
+        going = [] if self._settled() else grown
+        last = torch.tensor([beam.tokens[-1] for beam in going], dtype=torch.long)
+        return Extension(last.unsqueeze(1), torch.tensor(parents[: len(going)], dtype=torch.long))
+
+    def _settled(self) -> bool:
+        """Whether as many have ended as are wanted: what goes on can only become less likely."""
+        if len(self.finished) < self.beams:
+            return False
+        return not self.going or self.finished[-1].score >= self.going[0].score
+
+    def best(self) -> list[Beam]:
+        return sorted([*self.finished, *self.going], key=lambda b: -b.score)[: self.beams]
+
+
 def search(
     decoder: Decoder,
     prompt: Tokens,
@@ -25,36 +66,11 @@ def search(
     *,
     beams: int,
     end: int,
-    watch: Watch = ignore,
+    watch: Progress = ignore,
 ) -> list[Beam]:
     """The ``beams`` likeliest continuations of ``prompt`` ``[1, t]`` that the search meets, best
     first. A beam ends with the token ``end`` or after ``steps`` tokens; no length is preferred: the
     score is the plain sum."""
-    outputs = decoder.read(prompt)
-    going = [Beam([], 0.0)]
-    finished: list[Beam] = []
-    for done in range(1, steps + 1):
-        scores = outputs.double().log_softmax(-1)
-        total = scores + torch.tensor([beam.score for beam in going]).unsqueeze(1)
-        # One candidate more per beam: any of them may be an end.
-        best = total.flatten().topk(min(2 * beams, total.numel()))
-        parents: list[int] = []
-        grown: list[Beam] = []
-        for score, at in zip(best.values.tolist(), best.indices.tolist(), strict=True):
-            parent, token = divmod(at, total.shape[1])
-            beam = Beam([*going[parent].tokens, token], score)
-            if token == end:
-                finished.append(beam)
-            elif len(grown) < beams:
-                grown.append(beam)
-                parents.append(parent)
-        finished = sorted(finished, key=lambda b: -b.score)[:beams]
-        going = grown
-        watch(done, steps)
-        # What goes on can only become less likely.
-        settled = len(finished) == beams and (not going or finished[-1].score >= going[0].score)
-        if done == steps or settled or not going:
-            break
-        decoder.select(torch.tensor(parents))
-        outputs = decoder.read(torch.tensor([[beam.tokens[-1]] for beam in going]))
-    return sorted([*finished, *going], key=lambda b: -b.score)[:beams]
+    strategy = BeamSearch(beams, end)
+    continue_rows(decoder, prompt, steps, strategy, watch)
+    return strategy.best()

@@ -69,18 +69,24 @@ class Decoder(ABC):
     #: For people: what does the work.
     name: str
     model: CausalModel
+    head: Head
 
     @abstractmethod
     def read(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b v"]:
         """Read ``tokens`` ``[b, t]`` (at least one each), or those that ``mask`` marks as real;
         return the outputs after the last."""
 
-    @abstractmethod
+    @torch.inference_mode()
     def run(
         self, tokens: Int[Tensor, "b"], steps: int, how: Sampling, streams: Streams
     ) -> Int[Tensor, "b steps"]:
         """``steps`` times: read a token per row, draw its next. The last drawn has not been read;
         ``streams`` is brought up to date."""
+        out = tokens.new_zeros(len(tokens), steps)
+        for i in range(steps):
+            tokens = streams.draw(self.read(tokens.unsqueeze(1)), how, self.head)
+            out[:, i] = tokens
+        return out
 
     @abstractmethod
     def select(self, rows: Int[Tensor, "n"]) -> None:
@@ -112,16 +118,6 @@ class TorchDecoder(Decoder):
     def read(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b v"]:
         logits, self._state = self.model.scan(tokens, self._state, mask)
         return logits[:, -1].float()
-
-    @torch.inference_mode()
-    def run(
-        self, tokens: Int[Tensor, "b"], steps: int, how: Sampling, streams: Streams
-    ) -> Int[Tensor, "b steps"]:
-        out = tokens.new_zeros(len(tokens), steps)
-        for i in range(steps):
-            tokens = streams.draw(self.read(tokens.unsqueeze(1)), how, self.head)
-            out[:, i] = tokens
-        return out
 
     def select(self, rows: Int[Tensor, "n"]) -> None:
         if self._state is not None:
@@ -165,7 +161,7 @@ class EngineDecoder(Decoder):
         if CORE.block_bytes(self.packed.spec) != len(self.packed.block):
             raise AssertionError("the packed weights do not fill the engine's plan")
         threads = torch.get_num_threads()
-        self.memory = Memory.of(self.packed.spec)
+        self.memory = Memory(self.packed.layers)
         self.size = CORE.state_floats(self.packed.spec)
         self.engine = CORE.Engine(self.packed.spec, self.packed.block.data_ptr(), threads)
         self.engine.reserve(rows)

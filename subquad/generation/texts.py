@@ -11,7 +11,15 @@ from torch import Tensor
 
 from subquad.errors import UsageError
 from subquad.generation.beams import search
-from subquad.generation.continuing import STRIDE, Watch, ignore, left_padded
+from subquad.generation.continuing import (
+    STRIDE,
+    Progress,
+    Sampler,
+    continue_rows,
+    ignore,
+    left_padded,
+    prefill,
+)
 from subquad.generation.decoder import Decoder, Streams, decoder_for
 from subquad.generation.packing import Weights
 from subquad.generation.sampling import Sampling
@@ -19,7 +27,7 @@ from subquad.generation.saved import Saved, fingerprint
 from subquad.generation.streaming import TextStream
 from subquad.models import CausalModel
 from subquad.run import Run
-from subquad.tasks.language import Language
+from subquad.tasks.outputs import TextOutput
 
 #: Tokens of a text, if nobody says how many.
 USUAL_LENGTH = 200
@@ -86,7 +94,7 @@ def write(
     request: Request,
     how: Sampling,
     *,
-    watch: Watch = ignore,
+    watch: Progress = ignore,
     listen: Listen | None = None,
 ) -> Texts:
     """Write texts with a language run.
@@ -95,9 +103,9 @@ def write(
         UsageError: the run is of another task, a prompt and length do not fit the positions that
             the model has learned, or parts of the request do not go together.
     """
-    task, model = run.task, run.model
-    if not isinstance(task, Language) or not isinstance(model, CausalModel):
-        raise UsageError(f"{run.path} is a {run.config.task} run; only language runs write texts")
+    task, model = run.task.generates(), run.model
+    if not isinstance(task, TextOutput) or not isinstance(model, CausalModel):
+        raise UsageError(f"{run.path} is a {run.config.task} run; it writes no texts")
     _check(request, how)
     if request.state is not None:
         request.state.check(run, request.weights)
@@ -124,7 +132,7 @@ def _check(request: Request, how: Sampling) -> None:
             raise UsageError("beams take the likeliest: temperature, top-k and so on mean nothing")
 
 
-def _ids(task: Language, prompt: str, request: Request) -> list[int]:
+def _ids(task: TextOutput, prompt: str, request: Request) -> list[int]:
     try:
         prompt.encode()
     except UnicodeEncodeError:
@@ -163,15 +171,34 @@ class _Row:
 
 
 @dataclass
+class _Going:
+    """The texts that have not ended, as the decoder's rows stand."""
+
+    rows: list[_Row]
+    take: Callable[[_Row, int], None]
+
+    def taken(self, drawn: Int[Tensor, "b k"]) -> Int[Tensor, "n"] | None:
+        """Give each row its new tokens; return the rows that go on (None: all)."""
+        for row, tokens in zip(self.rows, drawn.tolist(), strict=True):
+            for token in tokens:
+                self.take(row, token)
+        on = [i for i, row in enumerate(self.rows) if not row.ended]
+        if len(on) == len(self.rows):
+            return None
+        self.rows = [self.rows[i] for i in on]
+        return torch.tensor(on, dtype=torch.long)
+
+
+@dataclass
 class _Job:
     """A request in hand."""
 
     run: Run
-    task: Language
+    task: TextOutput
     request: Request
     how: Sampling
     length: int
-    watch: Watch
+    watch: Progress
     listen: Listen | None
 
     def _decoder(self, rows: int) -> Decoder:
@@ -192,49 +219,23 @@ class _Job:
         saved = self.request.state
         streams = Streams.fresh(len(texts)) if saved is None else saved.streams()
         tokens, mask = left_padded(ids)
-        if self.how.repetition_penalty != 1:
-            streams.note(tokens, decoder.model.outputs, mask)
-        if tokens.shape[1] > 1:
-            decoder.read(tokens[:, :-1], None if mask is None else mask[:, :-1])
-        last = self._continue(decoder, streams, texts, tokens[:, -1])
+        unread = prefill(decoder, tokens, self.how, streams, mask)
+        exact = bool(self.request.stop) or self.request.save or self.listen is not None
+        going = _Going(texts, self._take)
+        sampler = Sampler(self.how, streams, going.taken, 1 if exact else STRIDE)
+        continue_rows(decoder, unread, self.length, sampler, self.watch)
+        for row in texts:
+            self._say(row, row.stream.finish())
+            row.ended = row.ended or "length"
+        last = sampler.last
+        assert last is not None, "at least one token is drawn"
         kept = None
         if self.request.save:
             state = decoder.state().clone()
             kept = Saved.of(state, last, streams, fingerprint(self.run), self.request.weights)
-        state_bytes = decoder.nbytes // max(len(last), 1)
+        state_bytes = decoder.nbytes // len(last)
         finished = [Text(t.prompt, t.prompt + "".join(t.pieces), t.tokens, t.ended) for t in texts]
         return Texts(finished, decoder.name, state_bytes, kept)
-
-    def _continue(
-        self, decoder: Decoder, streams: Streams, texts: list[_Row], last: Int[Tensor, "b"]
-    ) -> Int[Tensor, "left"]:
-        """Draw until all have ended; return the last tokens of those that went to the end."""
-        going = list(texts)
-        exact = bool(self.request.stop) or self.request.save or self.listen is not None
-        done = 0
-        while True:
-            stride = min(1 if exact else STRIDE, self.length - done)
-            made = decoder.run(last, stride, self.how, streams)
-            done += stride
-            for row, drawn in zip(going, made.tolist(), strict=True):
-                for token in drawn:
-                    self._take(row, token)
-            self.watch(done, self.length)
-            last = made[:, -1]
-            if done == self.length:
-                break
-            on = [i for i, row in enumerate(going) if not row.ended]
-            if not on:
-                break
-            if len(on) < len(going):
-                keep = torch.tensor(on)
-                decoder.select(keep)
-                streams.keep(keep)
-                going, last = [going[i] for i in on], last[keep]
-        for row in texts:
-            self._say(row, row.stream.finish())
-            row.ended = row.ended or "length"
-        return last
 
     def _take(self, row: _Row, token: int) -> None:
         if row.ended:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from subquad.mixers import CausalMixer, Mixer, State
-from subquad.mixers.dense import lecun_normal
+from subquad.mixers.initialisation import lecun_normal
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
 from subquad.models.gelu import tanh_gelu

@@ -28,8 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from subquad.errors import SubquadError
@@ -37,6 +35,7 @@ from subquad.models import shards
 from subquad.models.config import ModelConfig
 from subquad.models.model import Classifier
 from subquad.models.pretraining import Pretraining, TokenClassifier
+from subquad.storage import refuse_no_numbers, write_tensors, write_text
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 
@@ -117,7 +116,6 @@ def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
         mixer_options={"fnet": options},
         projection=True,
         initialisation="fnet",
-        pooling="pooler",
         heads=1,
         **given,
     )
@@ -145,7 +143,7 @@ def save(given: Exchanged, folder: str | Path) -> None:
         SubquadError: the model is not an FNet as theirs, or the folder cannot be written.
     """
     folder, config = Path(folder), given.config
-    _same_function(config)
+    _same_function(given)
     names = {name: _theirs(name, given.architecture) for name in given.model.state_dict()}
     tensors = {
         names[name]: tensor.detach().cpu().contiguous().clone()
@@ -164,15 +162,8 @@ def save(given: Exchanged, folder: str | Path) -> None:
     if given.labels:
         about["id2label"] = {str(i): label for i, label in enumerate(given.labels)}
         about["label2id"] = {label: i for i, label in enumerate(given.labels)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".part-{WEIGHTS}"
-        save_file(tensors, part, metadata={"format": "pt"})
-        part.replace(folder / WEIGHTS)
-        text = json.dumps(about, indent=2, ensure_ascii=False) + "\n"
-        (folder / CONFIG).write_text(text, encoding="utf-8")
-    except (OSError, SafetensorError) as error:
-        raise SubquadError(f"cannot write {folder}: {error}") from None
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    write_text(folder / CONFIG, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -222,14 +213,19 @@ def _model(
     cls, heads, _ = ARCHITECTURES[architecture]
     if cls is Pretraining:
         return Pretraining(config, vocabulary=vocabulary, length=length, heads=heads)
-    made = Classifier if cls is Classifier else TokenClassifier
-    return made(config, vocabulary=vocabulary, length=length, classes=classes)
+    if cls is TokenClassifier:
+        return TokenClassifier(config, vocabulary=vocabulary, length=length, classes=classes)
+    return Classifier(
+        config, vocabulary=vocabulary, length=length, classes=classes, pooling="pooler"
+    )
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     """The file's tensors by today's names, constants left out, tied ones once."""
+    raw = shards.read(path)
+    refuse_no_numbers(path, raw)
     found = {}
-    for name, tensor in shards.read(path).items():
+    for name, tensor in raw.items():
         name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
         name = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name).removeprefix("fnet.")
         if not name.endswith(("position_ids", "dft_mat_hidden", "dft_mat_seq")):
@@ -272,21 +268,23 @@ def _fill(model: nn.Module, found: Mapping[str, Tensor], architecture: str, path
         tensor.copy_(found[name])
 
 
-def _same_function(config: ModelConfig) -> None:
+def _same_function(given: Exchanged) -> None:
     """Refuse to write what ``transformers`` would compute otherwise."""
+    config, model = given.config, given.model
     wrong = [
         f"{name} is {getattr(config, name)!r}, theirs {theirs!r}"
         for name, theirs in (
             ("norm", "post"),
             ("positions", "learned"),
             ("projection", True),
-            ("pooling", "pooler"),
         )
         if getattr(config, name) != theirs
     ]
     others = sorted(set(config.layer_mixers()) - {"fnet"})
     wrong += [f"layers of {', '.join(others)}"] if others else []
     wrong += [] if config.types else ["it has no token types"]
+    if isinstance(model, Classifier) and model.pooling != "pooler":
+        wrong.append(f"pooling is {model.pooling!r}, theirs 'pooler'")
     if (kind := config.mixer_options.get("fnet", {}).get("transform", "fourier")) != "fourier":
         wrong.append(f"the transform is {kind!r}")
     if wrong:

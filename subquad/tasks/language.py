@@ -1,21 +1,24 @@
 """Causal text: the next byte or token, given all before it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import nn
 
 from subquad.data.batches import Examples
-from subquad.data.ragged import Windows
+from subquad.data.ragged import Ragged, Windows
 from subquad.data.source import Source, open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
-from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
 from subquad.tasks.doubts import about_words
+from subquad.tasks.outputs import TextOutput
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
@@ -38,6 +41,8 @@ class Language(CausalTask):
 
     name: ClassVar[str] = "language"
     settled: ClassVar[tuple[str, ...]] = ("length", "positions")
+    unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "types"})
+    tokenizer: Tokenizer
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.config = config
@@ -64,6 +69,7 @@ class Language(CausalTask):
                 dropout=0.0,
             ),
             training=TrainConfig(minutes=10, batch=4, lr=4e-3, optimizer="muon"),
+            options=TaskOptions(),
         )
 
     @classmethod
@@ -122,6 +128,13 @@ class Language(CausalTask):
         known = max(len(self.tokenizer), self.start + 1)
         length = self.config.data.length
         return CausalModel(self.config.model, inputs=known, outputs=known, length=length)
+
+    def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
+        rows = self.tokenizer.rows(texts, length and length - 1)
+        return Ragged.of(np.concatenate([[self.start], row]).astype(np.int32) for row in rows)
+
+    def generates(self) -> TextOutput:
+        return TextOutput(self.tokenizer, self.start)
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
         measured = {"bits_per_token": bits / count, "perplexity_per_token": 2 ** (bits / count)}

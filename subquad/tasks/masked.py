@@ -1,7 +1,7 @@
 """Pretraining as BERT's and FNet's: guess hidden tokens, and whether segments are in order."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,14 +9,15 @@ import numpy as np
 from torch import Tensor, nn
 
 from subquad.data.batches import Batch, Examples
-from subquad.data.masking import Masked, Specials, masked, rows_of
+from subquad.data.masking import Masked, Pairs, Specials, masked, rows_of
+from subquad.data.ragged import Ragged
 from subquad.data.source import open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.errors import SubquadError
 from subquad.models import ModelConfig, Pretraining
 from subquad.tasks.base import Loss, Score, Task
-from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
 from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     TOKENIZER,
@@ -30,6 +31,21 @@ from subquad.tasks.texts import (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class MaskedOptions(TaskOptions):
+    """What is to be guessed."""
+
+    mask_rate: float = 0.15
+    """Part of a row's tokens to be guessed."""
+    pairs: Pairs = "order"
+    """Guess whether the two segments of a row were swapped (order), whether the second is another
+    document's (next), or have one segment (none)."""
+
+    def check(self) -> None:
+        super().check()
+        share(self, "mask_rate")
+
+
 class MaskedText(Task):
     """Documents cut into rows; masks and segments are drawn anew whenever a row is seen. A text is
     a document. Held out are the rows at the end, as in ``language``."""
@@ -37,6 +53,11 @@ class MaskedText(Task):
     name: ClassVar[str] = "masked"
     causal: ClassVar[bool] = False
     score: ClassVar[Score] = Score("loss", higher_is_better=False)
+    usage: ClassVar[str] = "train FILE --task classify --from RUN --out NEW"
+    Options: ClassVar[type[TaskOptions]] = MaskedOptions
+    unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "tied"})
+    heads: ClassVar[tuple[str, ...]] = ("masked", "order")
+    tokenizer: Tokenizer
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer.with_specials(CLS, SEP, MASK)
@@ -56,10 +77,10 @@ class MaskedText(Task):
                 norm_eps=1e-12,
                 types=4,
                 projection=True,
-                pooling="pooler",
                 initialisation="fnet",
             ),
             training=TrainConfig(minutes=10, lr=5e-4),
+            options=MaskedOptions(),
         )
 
     @classmethod
@@ -89,7 +110,7 @@ class MaskedText(Task):
 
     def _rows(self, documents: Examples) -> Examples:
         """Rows that leave room for [CLS] and a [SEP] per segment."""
-        segments = 1 if self.config.training.pairs == "none" else 2
+        segments = 1 if self.config.options.pairs == "none" else 2
         room = self.config.data.length - 1 - segments
         if room < 2:
             raise SubquadError(f"length={self.config.data.length} leaves no room for two tokens")
@@ -117,12 +138,15 @@ class MaskedText(Task):
             self.config.model,
             vocabulary=len(self.tokenizer),
             length=self.config.data.length,
-            heads=("masked",) if self.config.training.pairs == "none" else ("masked", "order"),
+            heads=("masked",) if self.config.options.pairs == "none" else ("masked", "order"),
         )
 
+    def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
+        return self.tokenizer.ragged(texts, length)
+
     def _made(self, batch: Batch) -> Masked:
-        t = self.config.training
-        made = masked(batch, self.specials, rate=t.mask_rate, pairs=t.pairs)
+        options = self.config.options
+        made = masked(batch, self.specials, rate=options.mask_rate, pairs=options.pairs)
         return made.to(batch.tokens.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -153,7 +177,7 @@ class MaskedText(Task):
             "masked_accuracy": right["masked"] / max(guesses, 1),
             "masked_loss": totals["masked_loss"] / n,
         }
-        if self.config.training.pairs != "none":
+        if self.config.options.pairs != "none":
             found |= {"order_accuracy": right["order"] / n, "order_loss": totals["order_loss"] / n}
         return found | {"loss": sum(totals.values()) / n}
 

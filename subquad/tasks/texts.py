@@ -8,9 +8,10 @@ import numpy as np
 
 from subquad.data.batches import Examples
 from subquad.data.files import STDIN
-from subquad.data.source import Source, open_source
+from subquad.data.source import Record, Source, open_source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
+from subquad.tasks.base import Input, Inputs
 from subquad.tasks.config import Config, DataConfig
 
 TOKENIZER, LABELS = "tokenizer.json", "labels.json"
@@ -27,6 +28,19 @@ def open_training(data: DataConfig, *, labelled: bool) -> Source:
     if data.path == STDIN:
         raise UsageError("training reads its data several times: give a file instead of -")
     return open_source(data.path, data.reading(), labelled=labelled)
+
+
+def text_inputs(path: str, data: DataConfig) -> Inputs:
+    """The texts of a file, to be answered one by one; standard input has one in each line, unless
+    it is said otherwise."""
+    if path == STDIN and data.format is None:
+        data = replace(data, format="lines")
+    source = open_source(path, data.reading(), labelled=False)
+    outcomes = (
+        Input(outcome.row, outcome.text) if isinstance(outcome, Record) else outcome
+        for outcome in source.outcomes()
+    )
+    return Inputs(source.detected, outcomes)
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:

@@ -6,7 +6,6 @@ can use the names, and that its comparison bites. Each export takes half a minut
 
 import importlib
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -32,10 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def classifier(path, mixer, **model):
     config = task_class("classify").defaults()
-    model = SMALL | {"mixers": (mixer,)} | model
-    config = replace(
-        config, data=replace(config.data, length=320), model=replace(config.model, **model)
-    )
+    config = config.having(**SMALL | {"mixers": (mixer,), "length": 320} | model)
     task = Classify(config, Labels(("a", "b", "c")), Tokenizer.train("bytes", ["x"], 300))
     return made(task, config, path, 4.0)
 

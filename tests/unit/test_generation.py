@@ -72,6 +72,15 @@ def test_prompts_of_different_lengths_are_padded_out_of_sight(mixer):
     assert torch.equal(both[1:], alone)
 
 
+@pytest.mark.parametrize("mixer", ["linear", "softmax"])
+def test_a_repetition_penalty_knows_the_prompt(mixer):
+    made, streams = model(mixer), Streams.fresh(1)
+    prompt, how = torch.tensor([[11, 3, 5, 3]]), Sampling(repetition_penalty=1.5)
+    drawn = continue_tokens(decoder_for(made, rows=1), prompt, 3, how, streams=streams)
+    held = {3, 5} | set(drawn[0].tolist())  # the start token 11 is no token of a text
+    assert set(streams.seen[0].nonzero().flatten().tolist()) == held
+
+
 def test_the_linear_state_does_not_grow():
     made, sizes = model(), set()
     for n in (2, 30):

@@ -78,6 +78,25 @@ def test_a_text_ends_before_its_stop_sequence(run):
     assert texts(run, prompts=["abcd ab"], length=5, stop=["nowhere"]) == ["abcd abcd ab"]
 
 
+def test_texts_that_end_at_different_times_do_not_touch_each_other(run):
+    """Each is what it would be without the stop sequence, up to there."""
+    how, request = Sampling(seed=4, temperature=2.0), {"prompts": ["a", "bc"], "samples": 4}
+    whole = write(run, Request(length=25, **request), how).texts
+    cut = write(run, Request(length=25, stop=["d"], **request), how).texts
+    assert len({text.tokens for text in cut}) > 2
+    for one, other in zip(cut, whole, strict=True):
+        follows = other.text.removeprefix(other.prompt)
+        assert one.text == one.prompt + follows.partition("d")[0]
+
+
+def test_the_state_of_a_stopped_text_has_read_no_further(endless):
+    """The start and the prompt, then all that was drawn but the last."""
+    request = Request(prompts=["abcd ab"], length=20, stop=["d a"], save=True)
+    made = write(endless, request, GREEDY)
+    assert made.texts[0].ended == "stop"
+    assert int(made.saved.state.position[0]) == 1 + len("abcd ab") + made.texts[0].tokens - 1
+
+
 def test_what_is_heard_is_what_is_written(run):
     heard = {0: "", 1: ""}
 

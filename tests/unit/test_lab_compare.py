@@ -7,8 +7,8 @@ import pytest
 
 from subquad.errors import UsageError
 from subquad.lab.compare import runs as runs_module
+from subquad.lab.compare.experiment import compare
 from subquad.lab.compare.runs import run_name
-from subquad.lab.compare.study import compare
 from subquad.tasks import task_class
 
 MIXERS = ("none", "fnet")
@@ -30,14 +30,13 @@ def config(path="digits", steps=3, **training):
 def done(tmp_path_factory):
     out = tmp_path_factory.mktemp("compare") / "out"
     lines = []
-    found = compare(
-        config(), MIXERS, 2, out, lengths=(8, 16), watch=lambda _, spent: lines.append(spent)
-    )
+    found = compare(config(), MIXERS, 2, out, lengths=(8, 16), watch=lines.append)
     return found, lines
 
 
 def test_every_mixer_and_seed_is_trained_seeds_going_round(done):
-    found, spent = done
+    found, heard = done
+    spent = [progress.spent for progress in heard]
     assert [(r.mixer, r.seed) for r in found.runs] == [
         ("none", 0),
         ("fnet", 0),

@@ -12,7 +12,7 @@ from subquad.generation import Sampling, images
 from subquad.lab.compare.floors import matrix
 from subquad.lab.demo.page import NEXT, picture
 from subquad.lab.demo.recognise import recognise
-from subquad.lab.demo.showing import MIXERS, Settings, compare_config, demo, pixel_config
+from subquad.lab.demo.stages import MIXERS, Settings, compare_config, demo, pixel_config
 from subquad.lab.instruments.generation import CACHED, RECOMPUTED, RECURRENT, generation_speed
 from subquad.models import ModelConfig
 from subquad.tasks import task_class

@@ -47,7 +47,8 @@ def test_topic_has_the_settings_of_the_example():
     model, training = made.model, made.training
     assert (model.d, model.heads, model.layers, model.ff, model.dropout) == (256, 16, 2, 256, 0.2)
     assert (training.lr, training.batch, training.epochs) == (1e-3, 64, 2)
-    assert (made.data.length, model.pooling, model.mixer_dense) == (256, "attention", True)
+    assert (made.data.length, made.options.pooling) == (256, "attention")
+    assert (model.mixer_dense, made.options.label_smoothing) == (True, 0.0)
 
 
 @pytest.mark.usefixtures("small")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from subquad.errors import UsageError
-from subquad.lab.recipes import Job, copying, drawing, run
+from subquad.lab.recipes import Job, copying, image_generation, run
 
 
 @pytest.fixture
@@ -55,18 +55,18 @@ def test_copy_task_needs_no_data(tmp_path):
 
 
 def test_the_papers_settings_are_the_full_preset():
-    c = drawing.preset(drawing.MNIST, "x", full=True)
+    c = image_generation.preset(image_generation.MNIST, "x", full=True)
     m, t = c.model, c.training
-    assert (m.layers, m.d, m.heads, m.ff, m.mixture) == (8, 256, 8, 1024, 10)
+    assert (m.layers, m.d, m.heads, m.ff, c.options.mixture) == (8, 256, 8, 1024, 10)
     assert (t.optimizer, t.lr, t.epochs, t.batch) == ("radam", 1e-4, 250, 10)
-    assert drawing.preset(drawing.CIFAR10, "x", full=True).model.layers == 16
+    assert image_generation.preset(image_generation.CIFAR10, "x", full=True).model.layers == 16
 
 
 def test_drawing(tmp_path, monkeypatch):
     for name, count in (("train", 60), ("test", 10)):
         pixels = np.random.default_rng(0).integers(256, size=(count, 4, 5), dtype=np.uint8)
         np.save(tmp_path / f"{name}.npy", pixels)
-    usual = drawing.preset
+    usual = image_generation.preset
 
     def preset(paper, path, full):
         c = usual(paper, path, full)
@@ -76,9 +76,9 @@ def test_drawing(tmp_path, monkeypatch):
             training=replace(c.training, minutes=None, steps=3, batch=8),
         )
 
-    small = replace(drawing.MNIST, layers=1, length=20)
-    monkeypatch.setattr(drawing, "preset", preset)
-    monkeypatch.setattr(drawing, "MNIST", small)
+    small = replace(image_generation.MNIST, layers=1, length=20)
+    monkeypatch.setattr(image_generation, "preset", preset)
+    monkeypatch.setattr(image_generation, "MNIST", small)
     data = (str(tmp_path / "train.npy"), str(tmp_path / "test.npy"))
     made = run("mnist-generation", Job(tmp_path / "out", data), "subquad recipe …")
     results = made.document["results"]

@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 
 import pytest
 
+from subquad.lab.compare.comparison import Comparison
 from subquad.lab.compare.floors import BAG, Floor
 from subquad.lab.compare.report import render
 from subquad.lab.compare.runs import Result
-from subquad.lab.compare.study import Comparison
 from subquad.lab.compare.verdict import Figure, judge
 from subquad.lab.drawing.svg import series
 from subquad.lab.instruments.layer import Measured, Point
@@ -51,7 +51,18 @@ def result(mixer, seed, accuracy):
         for s in (10, 20)
     ]
     return Result(
-        mixer, seed, f"runs/{mixer}", metrics, None, curve, 1000, 20, 2.0, 0.1, 320.0, 9000.0
+        mixer=mixer,
+        seed=seed,
+        path=f"runs/{mixer}",
+        held_out=metrics,
+        test=None,
+        curve=curve,
+        parameters=1000,
+        steps=20,
+        seconds=2.0,
+        seconds_per_step=0.1,
+        rows_per_second=320.0,
+        tokens_per_second=9000.0,
     )
 
 
@@ -75,8 +86,6 @@ def comparison(tmp_path, labels=("a", HOSTILE)):
     found = Comparison(
         out=tmp_path,
         config=config,
-        mixers=("softmax", "linear", "none"),
-        seeds=(0, 1),
         test=None,
         figure=Figure("accuracy", True, 100, "held-out"),
         runs=tuple(runs),
@@ -84,6 +93,7 @@ def comparison(tmp_path, labels=("a", HOSTILE)):
         measured=Measured(tuple(points), 8, 8, 2, False, "fp32", 3, 1),
         verdict=None,
         machine=machine,
+        training_rows=320,
         command=f"subquad compare '{HOSTILE}'",
         labels=labels,
     )

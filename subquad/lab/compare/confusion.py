@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from subquad.lab.compare.study import Comparison
+from subquad.lab.compare.comparison import Comparison
 
 #: Classes up to which the whole matrix is shown.
 SHOWN = 20

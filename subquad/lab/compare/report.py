@@ -9,11 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from subquad.data import digits
 from subquad.lab.compare import figures
+from subquad.lab.compare.comparison import RESULTS, Comparison
 from subquad.lab.compare.confusion import confusion
 from subquad.lab.compare.floors import BAG
-from subquad.lab.compare.study import RESULTS, Comparison
 from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series
@@ -70,7 +69,7 @@ def _table(comparison: Comparison) -> Context:
 
 def _texts(comparison: Comparison) -> bool:
     """Whether a row is a text, whose number a person cares about more than its tokens."""
-    return comparison.config.task == "classify" and comparison.config.data.path != digits.NAME
+    return any(floor.name == BAG for of_seed in comparison.floors for floor in of_seed)
 
 
 def _caption(comparison: Comparison) -> str:

@@ -2,11 +2,9 @@
 
 import hashlib
 import json
-import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +12,17 @@ from typing import Any
 from subquad import checkpoint
 from subquad.data.batches import Examples
 from subquad.data.walking import walk
-from subquad.errors import SubquadError
+from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
 from subquad.run import load, score
 from subquad.tasks import Config
 from subquad.training import train
 
-#: Called with each line of a run's metrics (its name under ``run``) and the part of all work done.
-Watch = Callable[[dict[str, Any], float], None]
-
 #: Steps at the beginning that are left out of the seconds per step: first uses are slow.
 WARM = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """What one run showed."""
 
@@ -85,7 +80,7 @@ def obtain(
     return result
 
 
-def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
+def _timed(steps: list[float], name: str, watch: Watch) -> Callable[[dict[str, Any], float], None]:
     """Note the time of every step that follows a step (not an evaluation) directly."""
     last: list[float] = []
 
@@ -97,7 +92,7 @@ def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
             last[:] = [now]
         else:
             last.clear()
-        watch({"run": name} | line, spent)
+        watch(Progress(spent, f"training {name}"))
 
     return note
 
@@ -131,20 +126,8 @@ def _examine(
         seconds=seconds,
         seconds_per_step=pace,
         rows_per_second=per_step / pace,
-        tokens_per_second=per_step * float(training.tokens.lengths.mean()) / pace,
+        tokens_per_second=per_step * float(training.lengths.mean()) / pace,
     )
-
-
-@contextmanager
-def nothing_left(*paths: Path) -> Iterator[None]:
-    """Work that is refused takes with it those ``paths`` that were not there before."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except SubquadError:
-        for path in new:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
 
 
 def content(path: str) -> str | None:

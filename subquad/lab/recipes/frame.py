@@ -1,20 +1,14 @@
 """What a recipe is given and what it returns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from subquad.lab.progress import Watch, ignore, part
 from subquad.lab.recipes.page import Picture, Table
 
-__all__ = ["Job", "Outcome", "Picture", "Table", "Watch"]
-
-#: Called with a line about what is going on and the part of all work done.
-Watch = Callable[[dict[str, Any], float], None]
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
+__all__ = ["Job", "Outcome", "Picture", "Table"]
 
 
 @dataclass(frozen=True)
@@ -27,11 +21,11 @@ class Job:
     """The paper's own settings instead of the CPU-sized preset."""
     seeds: int | None = None
     """Runs of each variant; None = the recipe's own number."""
-    watch: Watch = _ignore
+    watch: Watch = ignore
 
     def part(self, done: int, of: int) -> Watch:
         """The watch of one piece of work, of which ``done`` are done and there are ``of``."""
-        return lambda line, spent: self.watch(line, (done + spent) / of)
+        return part(self.watch, done / of, 1 / of)
 
 
 @dataclass(frozen=True)
