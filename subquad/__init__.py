@@ -23,6 +23,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("subquad.generation").generate
     if name == "load":
         return importlib.import_module("subquad.run").load
-    if name in ("kernels", "mixers"):
-        return importlib.import_module(f"subquad.{name}")
+    if name == "kernels":
+        return importlib.import_module("subquad.kernels")
+    if name == "mixers":
+        return importlib.import_module("subquad.mixers")
     raise AttributeError(f"module 'subquad' has no attribute {name!r}")

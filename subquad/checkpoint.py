@@ -10,78 +10,35 @@
       checkpoints/step-00000120/                   all that resuming needs:
         model.safetensors optimizer.safetensors progress.json
 
-Files are written under a temporary name, flushed to disk and renamed; a checkpoint is a directory
-that is renamed when all its files are on disk, so whatever bears its final name is complete.
-Nothing is ever unpickled.
+Every file, and a checkpoint as a whole, gets its name when all of it is on disk (``storage``), so
+whatever bears its final name is complete.
 """
 
 import contextlib
 import json
 import os
 import re
-import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from subquad.errors import SubquadError
+from subquad.storage import (
+    TEMPORARY,
+    read_tensors,
+    remove,
+    write_atomically,
+    write_tensors,
+    write_text,
+)
 
 CHECKPOINTS = "checkpoints"
 MODEL, OPTIMIZER, PROGRESS = "model.safetensors", "optimizer.safetensors", "progress.json"
 METRICS, CONFIG = "metrics.jsonl", "config.json"
 _STEP = re.compile(r"step-(\d+)$")
-_TEMPORARY = ".part-"
-
-
-def _flush(path: Path) -> None:
-    """Make sure that a file or directory entry is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """``write`` a file or directory under a temporary name beside ``path``, then rename it.
-
-    Whatever goes wrong, the old ``path`` stays as it was.
-
-    Raises:
-        SubquadError: the disk is full or not writable.
-    """
-    path = path.resolve() if path.is_symlink() else path
-    temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(temporary)
-        for file in [*temporary.iterdir()] if temporary.is_dir() else []:
-            _flush(file)
-        _flush(temporary)
-        temporary.replace(path)
-        _flush(path.parent)
-    except (OSError, SafetensorError) as error:
-        raise SubquadError(f"cannot write {path}: {error}; what was there is kept") from error
-    finally:
-        _remove(temporary)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda p: p.write_text(text, encoding="utf-8"))
 
 
 def plain_name(name: str) -> str:
@@ -97,21 +54,7 @@ def save_weights(model: nn.Module, path: Path) -> None:
         if id(tensor) not in seen:
             seen.add(id(tensor))
             tensors[plain_name(name)] = tensor.detach().cpu().contiguous()
-    write_atomically(path, lambda p: save_file(tensors, p))
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """All tensors of a safetensors file.
-
-    Raises:
-        SubquadError: the file is missing or not whole.
-    """
-    try:
-        return load_file(path)
-    except FileNotFoundError:
-        raise SubquadError(f"{path} is missing") from None
-    except (SafetensorError, OSError) as error:
-        raise SubquadError(f"{path} is damaged: {error}") from None
+    write_tensors(path, tensors)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
@@ -184,7 +127,7 @@ def save_checkpoint(
         directory.mkdir()
         save_weights(model, directory / MODEL)
         tensors = _moments(model, optimizer) | {"random_state": torch.get_rng_state()}
-        save_file(tensors, directory / OPTIMIZER)
+        write_tensors(directory / OPTIMIZER, tensors)
         (directory / PROGRESS).write_text(json.dumps(vars(progress)), encoding="utf-8")
 
     path = run / CHECKPOINTS / f"step-{progress.step:08d}"
@@ -193,7 +136,7 @@ def save_checkpoint(
     write_atomically(path, write)
     for old in checkpoints(run)[:-keep]:
         # Renamed first: a kill while deleting must not leave half a checkpoint under its own name.
-        _remove(old.rename(old.with_name(f"{_TEMPORARY}{os.getpid()}-old-{old.name}")))
+        remove(old.rename(old.with_name(f"{TEMPORARY}{os.getpid()}-old-{old.name}")))
 
 
 def checkpoints(run: Path) -> list[Path]:
@@ -201,13 +144,6 @@ def checkpoints(run: Path) -> list[Path]:
     found = (run / CHECKPOINTS).glob("step-*") if (run / CHECKPOINTS).is_dir() else iter(())
     numbered = [(int(m[1]), path) for path in found if (m := _STEP.search(path.name))]
     return [path for _, path in sorted(numbered)]
-
-
-def remove_leftovers(run: Path) -> None:
-    """Delete what a killed process left under temporary names."""
-    for directory in (run, run / CHECKPOINTS):
-        for path in directory.glob(f"{_TEMPORARY}*") if directory.is_dir() else ():
-            _remove(path)
 
 
 def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:

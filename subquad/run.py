@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,10 +12,13 @@ from torch import nn
 
 from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
-from subquad.data.source import Record, Source
+from subquad.data.rows import BadRow
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
-from subquad.tasks import Config, Task, check, task_class
+from subquad.models.size import refuse_too_large
+from subquad.tasks import Config, Task, check, load_config, task_class
+from subquad.tasks.base import Inputs
+from subquad.tasks.registry import meaningless
 
 Item = TypeVar("Item")
 
@@ -50,21 +53,29 @@ class Run:
         return {k: v for k, v in best.items() if k != "kind"}
 
     def reading(self, **changes: Any) -> "Run":
-        """The same run, which reads files otherwise: fields of ``DataConfig``, None = as before."""
+        """The same run, which reads files otherwise: fields of ``DataConfig``, None = as before.
+
+        Raises:
+            UsageError: a field that means nothing to the run's task.
+        """
         given = {name: value for name, value in changes.items() if value is not None}
+        for name in given:
+            if name in self.task.unused:
+                raise UsageError(meaningless(self.config.task, name))
         config = replace(self.config, data=replace(self.config.data, **given))
         task = copy.copy(self.task)
         task.config = config
         return replace(self, config=config, task=task)
 
     def evaluate(self, path: str) -> dict[str, Any]:
-        """The task's metrics on another file."""
+        """The task's metrics on another file, with how many rows were skipped and texts cut;
+        ``task.notes`` then say more."""
         with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
             examples = self.task.examples(path, Path(scratch) / "store")
-            return score(self.task, self.model, examples, self.config)
+            return score(self.task, self.model, examples, self.config) | dict(self.task.counts)
 
-    def predict(self, inputs: Iterable[str]) -> list[dict[str, Any]]:
-        """One answer per input, in order: ``label`` and ``probabilities``.
+    def predict(self, inputs: Iterable[Any]) -> list[dict[str, Any]]:
+        """One answer per input, in order: ``label`` and ``probabilities``, or what the task says.
 
         Raises:
             UsageError: the run's task generates instead.
@@ -72,7 +83,7 @@ class Run:
         return list(self.stream(inputs))
 
     def stream(
-        self, inputs: Iterable[str], batch: int = EVALUATION_BATCH
+        self, inputs: Iterable[Any], batch: int = EVALUATION_BATCH
     ) -> Iterator[dict[str, Any]]:
         """``predict``, in constant memory however many inputs there are."""
         for group in _groups(inputs, batch):
@@ -81,24 +92,28 @@ class Run:
                 answers = self.task.predict(self.model, group)
             yield from answers
 
-    def answers(self, source: Source, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
-        """One answer per row of ``source``, in order, with its ``row``; a row that cannot be used
-        gets an ``error`` instead, and the others go on."""
-        for group in _groups(source.outcomes(), batch):
-            texts = [record.text for record in group if isinstance(record, Record)]
-            answers = self.stream(texts, batch)
+    def answers(self, inputs: Inputs, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
+        """One answer per row of ``inputs``, in order, with its ``row``; a row that cannot be used
+        gets an ``error`` instead, and the others go on. A row of a live pipe is answered before
+        the next one is waited for."""
+        for group in _groups(inputs.outcomes, batch, inputs.waits):
+            good = [outcome.value for outcome in group if not isinstance(outcome, BadRow)]
+            answers = self.stream(good, batch)
             for outcome in group:
-                if isinstance(outcome, Record):
-                    yield {"row": outcome.row} | next(answers)
-                else:
+                if isinstance(outcome, BadRow):
                     yield {"row": outcome.row, "error": outcome.reason}
+                else:
+                    yield {"row": outcome.row} | next(answers)
 
 
-def _groups(inputs: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+def _groups(
+    inputs: Iterable[Item], size: int, waits: Callable[[], bool] | None = None
+) -> Iterator[Sequence[Item]]:
+    """``size`` items at a time, or those that are there when ``waits`` says so of the next."""
     group: list[Item] = []
     for item in inputs:
         group.append(item)
-        if len(group) == size:
+        if len(group) == size or (waits is not None and waits()):
             yield group
             group = []
     if group:
@@ -120,7 +135,7 @@ def score(task: Task, model: nn.Module, examples: Examples, config: Config) -> d
 
 
 def _batches(examples: Examples, on: torch.device) -> Iterator[Batch]:
-    for rows in sorted_batches(examples.tokens.lengths, EVALUATION_BATCH, EVALUATION_TOKENS):
+    for rows in sorted_batches(examples.lengths, EVALUATION_BATCH, EVALUATION_TOKENS):
         yield collate(examples, rows).to(on)
 
 
@@ -133,10 +148,11 @@ def load(path: str | Path) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise SubquadError(f"{path}: no such run directory")
-    config = Config.load(path / CONFIG)
+    config = load_config(path / CONFIG)
     try:
         check(config)
         task = task_class(config.task).load(path, config)
+        refuse_too_large(task.model, device())
         model = task.model()
     except (UsageError, TypeError, ValueError, RuntimeError) as error:
         raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None
@@ -153,9 +169,7 @@ def card(run: Run) -> str:
     )
     parameters = sum(p.numel() for p in run.model.parameters())
     name = run.path.name
-    use = f"generate {name}" if run.task.causal else f"predict {name} FILE"
-    if run.config.task == "masked":
-        use = f"train FILE --task classify --from {name} --out RUN"
+    use = run.task.usage.replace("RUN", name)
     budget = next(
         f"{getattr(training, unit)} {unit}"
         for unit in ("steps", "epochs", "minutes")

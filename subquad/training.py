@@ -7,14 +7,13 @@
 """
 
 import math
+import re
 import signal
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -23,10 +22,14 @@ from torch import nn
 from subquad import checkpoint, transfer
 from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
+from subquad.locking import LOCK, alone_in
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.optimiser import learning_rate, optimiser
 from subquad.run import Run, card, load, score
-from subquad.tasks import Config, Task, check, task_class
+from subquad.signals import caught
+from subquad.storage import TEMPORARY, nothing_left, remove_leftovers, write_text
+from subquad.tasks import Config, Task, check, load_config, task_class
 
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
@@ -34,6 +37,8 @@ Watch = Callable[[dict[str, Any], float], None]
 
 #: Where a run keeps its tokenised texts.
 STORE = "store"
+#: What stands in a directory before a run is begun there, also if its process was killed.
+_OURS = re.compile(rf"{re.escape(LOCK)}|{re.escape(TEMPORARY)}.*|{STORE}(\.(building|old)-\d+)?")
 
 
 def _ignore(line: dict[str, Any], spent: float) -> None:
@@ -54,72 +59,70 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     out, on = Path(out), device()
     precision = resolve(config.training.precision, on)
     config = replace(config, training=replace(config.training, precision=precision))
-    _check(config, out, resume)
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; a run needs a directory")
+    with alone_in(out):
+        _check(config, out, resume)
+        loop = _prepared(config, out, on, resume, watch)
+        loop.begin(resume)
+        with caught() as received, closing(loop):
+            loop.run(received)
+        run = load(out)
+        write_text(out / "README.md", card(run))
+    return run
+
+
+def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: Watch) -> "_Loop":
+    """Data and first weights. Nothing is left behind by what is refused here."""
     if config.training.start and not resume:
         transfer.check(config)
     torch.manual_seed(config.training.seed)
-    task, training, held_out = task_class(config.task).fit(config, out / STORE)
-    alone = [] if len(held_out) else ["nothing is held out: the last weights are kept, unscored"]
-    for text in [*task.notes, *alone]:
-        watch({"kind": "note", "text": text}, 0.0)
-    model = _model(task)
-    if config.training.start and not (resume and checkpoint.checkpoints(out)):
-        watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
-    loop = _Loop(task.config, out, task, training, held_out, model.to(on), watch)
-    loop.begin(resume)
-    with _signals() as received, closing(loop):
-        loop.run(received)
-    run = load(out)
-    checkpoint.write_text(out / "README.md", card(run))
-    return run
+    with nothing_left(out / STORE):
+        task, training, held_out = task_class(config.task).fit(config, out / STORE)
+        alone = "nothing is held out: the last weights are kept, unscored"
+        for text in [*task.notes, *([] if len(held_out) else [alone])]:
+            watch({"kind": "note", "text": text}, 0.0)
+        model = _model(task, on)
+        if config.training.start and not (resume and checkpoint.checkpoints(out)):
+            watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
+        return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:
     if (out / checkpoint.CONFIG).exists() and not resume:
         raise UsageError(f"{out} already holds a run: resume it, or choose another directory")
     if checkpoint.checkpoints(out):  # the data can settle some fields: those are compared later
-        Config.load(out / checkpoint.CONFIG).refuse(
+        load_config(out / checkpoint.CONFIG).refuse(
             config, out, but=task_class(config.task).settled
         )
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out} is a file; a run needs a directory")
-    if not (out / checkpoint.CONFIG).exists() and out.is_dir():
-        theirs = sorted(path.name for path in out.iterdir() if path.name != STORE)
+    if not (out / checkpoint.CONFIG).exists():
+        theirs = sorted(path.name for path in out.iterdir() if not _OURS.match(path.name))
         if theirs:
             raise UsageError(
                 f"{out} holds other things ({theirs[0]}) and is no run: choose another directory"
             )
 
 
-def _model(task: Task) -> nn.Module:
+def check_size(task: Task, on: torch.device) -> None:
+    """Refuse to train a model that does not fit into memory, before it is made.
+
+    Raises:
+        UsageError: with its size, and what there is.
+    """
+    averages = 1 if task.config.training.optimizer == "muon" else 2
+    holding = "weights, gradients and the optimiser's averages"
+    refuse_too_large(task.model, on, copies=2 + averages, holding=holding)
+
+
+def _model(task: Task, on: torch.device) -> nn.Module:
     try:
+        check_size(task, on)
         return task.model()
+    except UsageError:
+        raise
     except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise UsageError(f"this model cannot be made here: {reason}") from None
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect the first SIGINT or SIGTERM; a second one acts as if nobody had caught the first."""
-    received: list[int] = []
-    old: dict[int, Any] = {}
-
-    def note(number: int, _: FrameType | None) -> None:
-        received.append(number)
-        for caught, handler in old.items():
-            signal.signal(caught, handler)
-
-    try:
-        for which in (signal.SIGINT, signal.SIGTERM):
-            old[which] = signal.signal(which, note)
-    except ValueError:  # not the main thread: signals are somebody else's
-        pass
-    try:
-        yield received
-    finally:
-        for caught, handler in old.items():
-            signal.signal(caught, handler)
 
 
 @dataclass
@@ -137,28 +140,28 @@ class _Loop:
     def __post_init__(self) -> None:
         t = self.config.training
         self.optimizer = optimiser(self.model, t)
-        self.per_epoch = math.ceil(len(self.training) / t.batch)
         self.total = t.steps
         if t.epochs is not None:
-            self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
+            per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
+            self.total = max(1, round(t.epochs * per_epoch))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
         self.stream = self._stream()
 
     def begin(self, resume: bool) -> None:
         """Write what the run is, or pick up its newest checkpoint."""
-        checkpoint.remove_leftovers(self.out)
+        remove_leftovers(self.out, self.out / checkpoint.CHECKPOINTS)
         saved = checkpoint.checkpoints(self.out)
         if resume and saved:
             self._same_run()
             self.progress = checkpoint.load_checkpoint(saved[-1], self.model, self.optimizer)
             checkpoint.cut_metrics(self.out, self.progress.step)
         else:
-            self.out.mkdir(parents=True, exist_ok=True)
+            # First of all what tells that this is a run, so that a kill leaves one to be resumed.
+            write_text(self.out / checkpoint.CONFIG, self.config.to_json())
             self.task.save(self.out)
-            checkpoint.write_text(self.out / checkpoint.METRICS, "")
-            checkpoint.write_text(self.out / "data.json", self._data())
-            checkpoint.write_text(self.out / checkpoint.CONFIG, self.config.to_json())
+            write_text(self.out / checkpoint.METRICS, "")
+            write_text(self.out / "data.json", self._data())
         self.stream = self._stream()
         self.began = time.monotonic() - self.progress.seconds
 
@@ -166,11 +169,13 @@ class _Loop:
         return f'{{"examples": {len(self.training)}, "sha256": "{self.training.fingerprint()}"}}\n'
 
     def _same_run(self) -> None:
-        Config.load(self.out / checkpoint.CONFIG).refuse(self.config, self.out)
+        before = load_config(self.out / checkpoint.CONFIG)
+        before.refuse(self.config, self.out)
         if _read(self.out / "data.json") != self._data():
+            path, old = self.config.data.path, before.data.path
+            what = "has changed" if path == old else f"holds other data than {old} did"
             raise SubquadError(
-                f"{self.config.data.path} has changed since {self.out} was begun; "
-                "a run is only resumed on the same data"
+                f"{path} {what} since {self.out} was begun; a run is only resumed on the same data"
             )
 
     def run(self, received: list[int]) -> None:
@@ -218,16 +223,16 @@ class _Loop:
         """End the workers: they leave signals to us."""
         self.stream.close()
 
-    def _stream(self) -> Generator[Batch]:
+    def _stream(self) -> Generator[list[Batch]]:
         t = self.config.training
-        done = self.progress.step * t.accumulate
-        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
+        given = {"accumulate": t.accumulate, "seed": t.seed, "workers": t.workers}
+        return endless(self.training, t.batch, done=self.progress.step, **given)
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
         on = next(self.model.parameters()).device
-        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        together = [batch.to(on) for batch in next(self.stream)]
         total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:

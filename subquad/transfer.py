@@ -7,7 +7,7 @@ that holds an FNet and its tokenizer (``tokenizer.json`` or ``spiece.model``).
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,14 @@ from torch import Tensor, nn
 from subquad.checkpoint import CONFIG, MODEL, read_tensors
 from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig
-from subquad.tasks import Config, task_class
+from subquad.tasks import Config, load_config, task_class
 from subquad.tasks.texts import TOKENIZER
 
-#: What makes a body: the rest of a model's configuration is the new task's.
-SHAPE = (
-    *("mixers", "mixer_options", "hybrid", "layers", "d", "heads", "ff", "norm", "norm_eps"),
-    *("positions", "types", "projection", "initialisation"),
-)
+#: The shape of a body: all of a model's configuration but what only training sees.
+SHAPE = tuple(field.name for field in fields(ModelConfig) if field.name != "dropout")
 #: A tokenizer of SentencePiece's, as transformers calls it.
 PIECES = "spiece.model"
-#: Parameters that belong to a task.
-HEADS = ("head.", "masked.", "order.")
+_READS = "it starts from a run of subquad, or from a folder of transformers that holds an FNet"
 
 
 @dataclass(frozen=True)
@@ -40,6 +36,9 @@ class Start:
     model: ModelConfig
     length: int
     tokenizer: str | None
+    options: dict[str, Any]
+    """What shapes its body beside the model's configuration."""
+    heads: tuple[str, ...]
     tensors: dict[str, Tensor]
 
 
@@ -50,16 +49,39 @@ def opened(path: str) -> Start:
         SubquadError: it is neither, or a piece is missing.
     """
     run = Path(path)
+    if not run.is_dir():
+        raise SubquadError(
+            f"--from {path}: no such folder; {_READS}; a model of a hub has to be downloaded into "
+            "one first"
+        )
     try:
         about = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        about = None  # Config.load says what is wrong
-    if isinstance(about, dict) and about.get("model_type") == "fnet":
+    except OSError:
+        raise SubquadError(f"--from {path}: it has no {CONFIG}; {_READS}") from None
+    except ValueError:
+        about = None  # load_config says what is wrong
+    if isinstance(about, dict) and (kind := about.get("model_type")) is not None:
+        if kind != "fnet":
+            raise SubquadError(f"--from {path}: a model of type {kind!r} is there; {_READS}")
         return _foreign(run)
-    config = Config.load(run / CONFIG)
+    config = load_config(run / CONFIG)
     there = str(run / TOKENIZER) if (run / TOKENIZER).exists() else None
-    tensors = read_tensors(run / MODEL)
-    return Start(run, config.task, config.model, config.data.length, there, tensors)
+    return Start(
+        path=run,
+        task=config.task,
+        model=config.model,
+        length=config.data.length,
+        tokenizer=there,
+        options=_body_options(config),
+        heads=task_class(config.task).heads,
+        tensors=read_tensors(run / MODEL),
+    )
+
+
+def _body_options(config: Config) -> dict[str, Any]:
+    """The options of a task that shape the body."""
+    found, known = asdict(config.options), fields(config.options)
+    return {field.name: found[field.name] for field in known if field.metadata.get("body")}
 
 
 def _foreign(folder: Path) -> Start:
@@ -71,8 +93,16 @@ def _foreign(folder: Path) -> Start:
             f"{folder} has no {TOKENIZER} or {PIECES}: a body cannot read without its tokenizer"
         )
     found = huggingface.load(folder)
-    tensors = dict(found.model.state_dict())
-    return Start(folder, "masked", found.config, found.length, str(there), tensors)
+    return Start(
+        path=folder,
+        task="masked",
+        model=found.config,
+        length=found.length,
+        tokenizer=str(there),
+        options={},
+        heads=("head", *task_class("masked").heads),
+        tensors=dict(found.model.state_dict()),
+    )
 
 
 def inherit(config: Config, given: Collection[str]) -> Config:
@@ -84,21 +114,27 @@ def inherit(config: Config, given: Collection[str]) -> Config:
     """
     assert config.training.start is not None
     start = _same_direction(config)
-    shape = {name: getattr(start.model, name) for name in SHAPE}
-    if "pooling" not in given:
-        shape["pooling"] = start.model.pooling
-    data: dict[str, Any] = {"length": start.length}
+    taken = {name: getattr(start.model, name) for name in SHAPE} | {"length": start.length}
     if start.tokenizer is not None:
-        data["tokenizer"] = start.tokenizer
-    for part, taken in ((config.model, shape), (config.data, data)):
-        for name, value in taken.items():
-            if name in given and getattr(part, name) != value:
-                raise UsageError(_mismatch(start, name, getattr(part, name), value))
-    return replace(config, model=replace(config.model, **shape), data=replace(config.data, **data))
+        taken["tokenizer"] = start.tokenizer
+    now = {name: getattr(config, part) for name in taken if (part := config.part_of(name))}
+    for name, value in taken.items():
+        if name in given and (found := getattr(now[name], name)) != value:
+            raise UsageError(_mismatch(start, name, found, value))
+    options = start.options
+    if "pooler.dense.weight" in start.tensors:  # a pretrained body has BERT's pooler
+        options = {"pooling": "pooler"} | options
+    own = vars(config.options)
+    taken |= {n: value for n, value in options.items() if n in own and n not in given}
+    return config.having(**taken)
 
 
 def _mismatch(start: Start, name: str, found: object, right: object) -> str:
-    return f"{start.path} has {name}={right!r}, which cannot become {found!r}: leave it away"
+    flag = name.replace("_", "-")
+    return (
+        f"{start.path} has {name}={right!r}, which cannot become {found!r}: "
+        f"omit --{flag}, and it is taken over"
+    )
 
 
 def _same_direction(config: Config) -> Start:
@@ -132,19 +168,24 @@ def take_over(model: nn.Module, config: Config) -> str:
     """Copy the body into ``model``; say what was kept and what is new.
 
     Raises:
-        SubquadError: a part of the body is missing or of another shape, as from another tokenizer.
+        SubquadError: a part of the body is missing, of another shape, as from another tokenizer, or
+            would be left behind.
     """
     assert config.training.start is not None
     start = opened(config.training.start)
-    # The same task on other data goes on with its head, unless that names classes or numbers.
-    own = config.task in ("classify", "regress")
-    heads = () if start.task == config.task and not own else HEADS
-    wanted = model.state_dict()
+    task = task_class(config.task)
+    goes_on = start.task == config.task and task.keeps_heads
+    heads = () if goes_on else tuple(f"{head}." for head in (*start.heads, *task.heads))
+    wanted = _tensors(model)
     kept = [name for name in wanted if not name.startswith(heads) and name in start.tensors]
-    absent = [n for n in wanted if n not in kept and not n.startswith((*heads, "pooler."))]
+    # The pooler belongs to the body only where both have one.
+    free = (*heads, "pooler.")
+    absent = [name for name in wanted if name not in kept and not name.startswith(free)]
+    unread = [name for name in start.tensors if name not in wanted and not name.startswith(free)]
     wrong = [name for name in kept if wanted[name].shape != start.tensors[name].shape]
-    if absent or wrong:
+    if absent or wrong or unread:
         why = [f"it has no {', '.join(absent)}"] if absent else []
+        why += [f"nothing here reads its {', '.join(unread)}"] if unread else []
         why += [
             f"{n} is {list(start.tensors[n].shape)} there and {list(wanted[n].shape)} here"
             for n in wrong
@@ -158,3 +199,13 @@ def take_over(model: nn.Module, config: Config) -> str:
     return (
         f"from {start.path}: {count:,} numbers of its body kept; new: {', '.join(new) or 'nothing'}"
     )
+
+
+def _tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The model's tensors, each once, as a file of weights has them."""
+    found, seen = {}, set()
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name] = tensor
+    return found

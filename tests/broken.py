@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from subquad.mixers import dense, fastformer, fnet, linear, softmax
-from subquad.mixers.base import zero_padding
-from subquad.mixers.fastformer_causal import CausalFastformer
-from subquad.mixers.feature_maps import elu_plus_one
-from subquad.mixers.linear_parts import divide
+from subquad.mixers.base import divide, zero_padding
+from subquad.mixers.fastformer.causal import CausalFastformer
+from subquad.mixers.linear.feature_maps import elu_plus_one
+from subquad.mixers.pooling import pool
 
 
 class Linear(linear.CausalLinearAttention):
@@ -41,7 +41,7 @@ class Linear(linear.CausalLinearAttention):
         denominator = denominator + phi_q @ start.z.unsqueeze(-1)
         if fault == "epsilon in the divisor":
             denominator = denominator + 1e-6
-        y = linear.divide(numerator, denominator)
+        y = divide(numerator, denominator)
         if fault == "forgets to divide":
             y = numerator
         if fault == "divides and spreads NaN":
@@ -193,8 +193,8 @@ class PoolsRawKeys(fastformer.Fastformer):
 
     def forward(self, x, mask=None):
         q, k = self.qk(x).chunk(2, dim=-1)
-        p = fastformer.pool(q, self.score_q(q) / 2, mask) * k
-        return self.transform(fastformer.pool(k, self.score_k(p) / 2, mask) * q) + q
+        p = pool(q, self.score_q(q) / 2, mask) * k
+        return self.transform(pool(k, self.score_k(p) / 2, mask) * q) + q
 
 
 class SharedShift(CausalFastformer):

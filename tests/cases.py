@@ -1,39 +1,25 @@
 """What the registry offers, as subjects for the checks: a new entry is tested without a new line
-here, unless it has a required option that ``REQUIRED`` does not know."""
+here."""
 
-import inspect
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from subquad.mixers import MIXERS, Mixer, build, options
+from subquad.mixers import MIXERS, Mixer, build
 
 D = 8
-REQUIRED: dict[str, Any] = {"heads": 2, "length": 1024}
-#: Options beside the defaults whose mathematics or code differs. "both" serves both directions.
-VARIANTS: dict[str, dict[str, list[dict[str, Any]]]] = {
-    "linear": {
-        "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
-        "causal": [{"form": name} for name in ("quadratic", "recurrent")],
-    },
-    "fastformer": {
-        "both": [
-            {"columns": 1},
-            {"columns": 4, "value": "own", "query_residual": False},
-            {"interaction": "add", "scale": "width"},
-            {"interaction": "concat", "columns": 3, "score_over": "own_head"},
-            {"score_over": "own_head", "value": "own"},
-        ],
-    },
-    "convolution": {"both": [{"width": 1}, {"width": 7}]},
-    "raster": {"causal": [{"row": 5, "above": 2, "side": 2, "width": 3}, {"above": 0}]},
-    "fnet": {
-        "both": [{"form": "products"}]
-        + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]
-    },
-}
+#: What a mixer may take from the model.
+GIVEN: dict[str, Any] = {"heads": 2, "length": 1024}
+
+
+def variants(name: str, kind: str) -> list[dict[str, Any]]:
+    """The options whose mathematics or code differs, as the mixer's reference lists them."""
+    reference = importlib.import_module(f"tests.reference.{name}")
+    found: dict[str, list[dict[str, Any]]] = getattr(reference, "VARIANTS", {})
+    return found.get(kind, [])
 
 
 @dataclass(frozen=True)
@@ -48,9 +34,7 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        needed = options(self.name, causal=self.causal)
-        required = {n: REQUIRED[n] for n, v in needed.items() if v is inspect.Parameter.empty}
-        return required | self.chosen
+        return self.cls.completed(self.chosen, GIVEN)
 
     @property
     def cls(self) -> type[Mixer]:
@@ -83,5 +67,5 @@ ALL = CASES + [
     Case(case.name, case.causal, chosen)
     for case in CASES
     for kind in ("both", "causal" if case.causal else "bidirectional")
-    for chosen in VARIANTS.get(case.name, {}).get(kind, [])
+    for chosen in variants(case.name, kind)
 ]

@@ -1,4 +1,4 @@
-"""Documentation that runs: every block of the README, and its tree against git."""
+"""Documentation that runs: every block of README and docs/, and the README's tree against git."""
 
 import os
 import re
@@ -12,7 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = [(language, body) for language, body in BLOCK.findall(README)]
+#: Pages whose commands use what those before them made.
+PAGES = ["README.md", "docs/export.md", "CONTRIBUTING.md"]
+BLOCKS = [
+    (page, language, body)
+    for page in PAGES
+    for language, body in BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+]
 
 
 def run(arguments, cwd, **kwargs):
@@ -40,13 +46,25 @@ def folder(tmp_path_factory):
 
 
 def test_every_block_is_of_a_kind_that_runs():
-    assert {language for language, _ in BLOCKS} == {"console", "bash", "python", "text"}
+    assert {language for _, language, _ in BLOCKS} == {"console", "bash", "python", "text"}
 
 
-@pytest.mark.parametrize("index", [i for i, (k, _) in enumerate(BLOCKS) if k in ("bash", "python")])
-def test_readme_block_runs(folder, index):
+def test_every_page_that_a_person_wrote_is_run():
+    written = {
+        str(path.relative_to(ROOT))
+        for path in [*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+        if "page made by" not in path.read_text("utf-8").lower()
+    }
+    assert written == set(PAGES)
+
+
+RUNNABLE = [i for i, (_, language, _) in enumerate(BLOCKS) if language in ("bash", "python")]
+
+
+@pytest.mark.parametrize("index", RUNNABLE, ids=lambda i: f"{BLOCKS[i][0]}-{i}")
+def test_block_runs(folder, index):
     """In order: later blocks use what earlier ones made."""
-    language, body = BLOCKS[index]
+    _, language, body = BLOCKS[index]
     if language == "bash":
         done = run(["bash", "-euo", "pipefail", "-c", body], folder)
     else:
@@ -79,7 +97,9 @@ def test_a_target_installs_what_it_needs_and_no_more(target, tools, tmp_path):
 
 def _tree():
     """The paths of the README's tree, folders with a slash."""
-    body = next(body for language, body in BLOCKS if language == "text")
+    body = next(
+        body for page, language, body in BLOCKS if (page, language) == ("README.md", "text")
+    )
     paths, folder = set(), ""
     for line in body.splitlines():
         name = line.split()[0]

@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subquad.mixers import fastformer, fastformer_causal, fnet, linear, softmax
-from subquad.mixers.fastformer_causal import PooledState
-from subquad.mixers.feature_maps import FEATURE_MAPS
-from subquad.mixers.transforms import TRANSFORMS
+from subquad.mixers import fnet, linear, softmax
+from subquad.mixers.fastformer import bidirectional as fastformer
+from subquad.mixers.fastformer import causal as fastformer_causal
+from subquad.mixers.fastformer.causal import PooledState
+from subquad.mixers.fnet.transforms import TRANSFORMS
+from subquad.mixers.linear.feature_maps import FEATURE_MAPS
 from tests.cases import CASES, Case
 from tests.checks import close, same
 
@@ -116,7 +118,7 @@ def test_forms_are_the_same_under_autocast() -> None:
         start = fastformer_causal.beginning(heads)
         for name, pooling in fastformer_causal.FORMS.items():
             found[f"prefix {name}"] = pooling(heads, scores, start)[0]
-        return found | {"pool": fastformer.pool(x, torch.randn_like(x[..., :2]) * 0, mask)}
+        return found | {"pool": pooling.pool(x, torch.randn_like(x[..., :2]) * 0, mask)}
 
     expected = everything()
     with torch.autocast("cpu", torch.bfloat16):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from subquad.cli.console import json_flag, result, say
+from subquad.cli.following import following
 
 
 @click.command()
@@ -38,7 +39,9 @@ def command(
     os.environ.setdefault("OMP_PROC_BIND", "true")
     os.environ.setdefault("OMP_PLACES", "cores")
     from subquad.errors import UsageError
-    from subquad.lab.bench.measuring import BenchConfig, bench
+    from subquad.lab.bench.report import crossover, save, table
+    from subquad.lab.bench.suite import BenchConfig, bench
+    from subquad.lab.bench.targets import targets
 
     given: dict[str, Any] = {"seconds": seconds, "images": images}
     words = ["subquad", "bench", "--seconds", f"{seconds:g}", "--out", str(out)]
@@ -52,12 +55,13 @@ def command(
             raise UsageError(f"--lengths {lengths!r}: expected numbers, as 64,1024") from None
         words += ["--lengths", lengths]
     words += ["--images"] if images else []
-    measured = bench(BenchConfig(**given), shlex.join(words))
-    measured.save(out)
-    say(measured.table())
+    with following("measuring") as watch:
+        measured = bench(BenchConfig(**given), shlex.join(words), watch=watch)
+    save(measured, out)
+    say(table(measured))
     document = {
         "out": str(out),
-        "crossover": measured.crossover(),
-        "targets": [asdict(target) for target in measured.targets()],
+        "crossover": crossover(measured),
+        "targets": [asdict(target) for target in targets(measured)],
     }
     result(document, as_json=as_json, text=str(out / "bench.json"))

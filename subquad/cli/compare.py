@@ -5,11 +5,18 @@ from typing import Any
 
 import click
 
-from subquad.cli.console import bar, json_flag, result, say
-from subquad.cli.flags import config_flags, configure
+from subquad.cli.console import json_flag, result, say
+from subquad.cli.flags import TaskCommand, configure
+from subquad.cli.following import following
 
 
-@click.command()
+class _Compare(TaskCommand):
+    """The mixers are those that are compared."""
+
+    without = ("mixers",)
+
+
+@click.command(cls=_Compare)
 @click.argument("data")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
 @click.option(
@@ -37,34 +44,21 @@ def command(
     The majority class and, for texts, a bag of words stand beside them; the recommendation may be
     one of those. A comparison that was broken off continues when the same command is given again.
     """
-    from subquad.lab.compare.study import compare
+    from subquad.lab.compare.experiment import compare
     from subquad.mixers import names
     from subquad.tasks import task_class
 
     known = names(causal=task_class(task).causal)
     mixers = [n.strip() for n in contestants.split(",")] if contestants else known
     config = configure(task, data, values | {"mixers": ",".join(mixers)})
-    with bar("comparing") as update:
-
-        def watch(line: dict[str, Any], spent: float) -> None:
-            update(spent, progress_text(line))
-            if line["kind"] == "done_run":
-                say(line["text"])
-
+    with following("comparing") as watch:
         made = compare(config, mixers, seeds, out, test=test, watch=watch)
     for row in table(made):
         say(row)
     say(made.verdict.headline)
+    for caution in made.verdict.cautions:
+        say(caution)
     result(made.to_dict(), as_json=as_json, text=str(made.report))
-
-
-def progress_text(line: dict[str, Any]) -> str:
-    """What the bar says while it works."""
-    if "run" in line:
-        return f"training {line['run']}"
-    if line["kind"] == "measure":
-        return f"measuring at {line['length']} tokens"
-    return {"floors": "floors", "speed": "measuring generation"}.get(line["kind"], "comparing")
 
 
 def table(made: Any) -> list[str]:
@@ -77,6 +71,3 @@ def table(made: Any) -> list[str]:
         spread = f" ± {row.std:.4f}" if len(row.values) > 1 else ""
         lines.append(f"{row.name:<{width}}  {row.mean:.4f}{spread}")
     return lines
-
-
-config_flags(without=("mixers",))(command)

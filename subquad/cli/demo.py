@@ -1,12 +1,12 @@
 """``subquad demo``."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from subquad.cli.compare import progress_text, table
-from subquad.cli.console import bar, json_flag, result, say
+from subquad.cli.compare import table
+from subquad.cli.console import json_flag, result, say
+from subquad.cli.following import following
 
 
 @click.command()
@@ -20,14 +20,11 @@ from subquad.cli.console import bar, json_flag, result, say
 @json_flag
 def command(out: Path, as_json: bool) -> None:
     """Compare five mixers on digits, draw new digits, measure generation: one report."""
-    from subquad.lab.demo.showing import demo
+    from subquad.lab.demo.stages import demo
+    from subquad.locking import alone_in
 
     say("a few minutes on two cores; Ctrl-C stops it, and the same command continues it")
-    with bar("demo") as update:
-
-        def watch(line: dict[str, Any], spent: float) -> None:
-            update(spent, progress_text(line))
-
+    with alone_in(out), following("demo") as watch:
         made = demo(out, watch=watch)
     for row in table(made.comparison):
         say(row)

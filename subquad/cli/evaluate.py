@@ -8,6 +8,9 @@ import click
 from subquad.cli.console import figures, json_flag, result, say
 from subquad.cli.flags import reading_flags
 
+#: Classes up to which the table has them all.
+SHOWN = 50
+
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
@@ -16,25 +19,36 @@ from subquad.cli.flags import reading_flags
 def command(run: Path, data: str, as_json: bool, **reading: Any) -> None:
     """Score RUN on DATA with its task's metrics.
 
-    A table of the classes goes to stderr; --json gives everything, the confusion matrix included.
+    A table of the classes goes to stderr; --json gives everything, with the confusion matrix or, of
+    many classes, the pairs that are confused most.
     """
     from subquad.run import load
 
-    metrics = load(run).reading(**reading).evaluate(data)
+    opened = load(run).reading(**reading)
+    metrics = opened.evaluate(data)
+    for note in opened.task.notes:
+        say(note)
     if "classes" in metrics and not as_json:
         say(_table(metrics["classes"]))
-    result(metrics, as_json=as_json, text=figures(metrics))
+    told = {n: v for n, v in metrics.items() if v or n not in opened.task.counts}
+    result(metrics, as_json=as_json, text=figures(told))
 
 
 reading_flags(command)
 
 
 def _table(classes: dict[str, dict[str, Any]]) -> str:
-    width = max(5, *(len(name) for name in classes))
+    shown = classes
+    if len(classes) > SHOWN:
+        seen = [name for name, c in classes.items() if c["examples"]]
+        shown = {n: classes[n] for n in sorted(seen, key=lambda n: classes[n]["f1"])[:SHOWN]}
+    width = max(5, *(len(name) for name in shown))
     lines = [f"{'class':<{width}}  examples  precision  recall      f1"]
     lines += [
         f"{name:<{width}}  {c['examples']:8}  {c['precision']:9.4f}  {c['recall']:6.4f}  "
         f"{c['f1']:6.4f}"
-        for name, c in classes.items()
+        for name, c in shown.items()
     ]
+    if len(shown) < len(classes):
+        lines.append(f"(the {len(shown)} classes of lowest F1, of {len(classes)}: --json has all)")
     return "\n".join(lines)

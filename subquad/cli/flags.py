@@ -1,28 +1,30 @@
 """Configuration ↔ arguments. Every flag is a field of a dataclass: its name, type, help and default
-are read from there, so that none is written twice."""
+are read from there, so that none is written twice. A task has the flags of its own options and of
+those common settings that mean something to it."""
 
 import ast
 import dataclasses
 import inspect
 import json
 import textwrap
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import click
 
 from subquad import mixers
 from subquad.errors import UsageError
-from subquad.models import ModelConfig
-from subquad.tasks import TASKS, Config, DataConfig, TrainConfig, task_class
+from subquad.models.config import literals
+from subquad.tasks import Config, DataConfig, task_class, task_names
+from subquad.tasks.config import PARTS
+from subquad.tasks.registry import has, meaningless
 
 Values = dict[str, Any]
 
 #: Fields that have another flag, or none.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
-_HIDDEN = {"path", "pad"}
+_HIDDEN = {"path", "pad", "columns"}
 _HELP = {
     "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
     "mixers` lists them; may be repeated."
@@ -31,43 +33,58 @@ _BUDGET = ("steps", "epochs", "minutes")
 
 
 def field_help(cls: type) -> dict[str, str]:
-    """The string under each field of a dataclass, in one line."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(body, ast.ClassDef)
+    """The string under each field of a dataclass and of those it derives from, in one line."""
     found = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(below, ast.Expr)
-            and isinstance(below.value, ast.Constant)
-        ):
-            found[field.target.id] = " ".join(str(below.value.value).split())
+    for part in (c for c in reversed(cls.__mro__) if dataclasses.is_dataclass(c)):
+        body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        for field, below in zip(body.body, body.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+            ):
+                found[field.target.id] = " ".join(str(below.value.value).split())
     return found
 
 
-def _default(cls: type, name: str) -> str:
-    """``[default: 2; language: 4]``, as the tasks have it."""
-    part = {DataConfig: "data", ModelConfig: "model", TrainConfig: "training"}[cls]
-    values = {task: getattr(getattr(c.defaults(), part), name) for task, c in TASKS.items()}
-    shown = {task: ",".join(v) if isinstance(v, tuple) else v for task, v in values.items()}
+def flag_of(name: str) -> str:
+    """The flag of a field."""
+    return _RENAMED.get(name, f"--{name.replace('_', '-')}")
+
+
+def _default(part: str, field: dataclasses.Field[Any], tasks: Sequence[str]) -> str:
+    """``[default: 2; language: 4]``, as these tasks have it."""
+    shown = {}
+    for task in tasks:
+        usual = getattr(task_class(task).defaults(), part)
+        shown[task] = _shown(usual.__dataclass_fields__[field.name], getattr(usual, field.name))
     usual = max(shown.values(), key=list(shown.values()).count)
-    parts = [] if usual in (None, "", {}) else [str(usual)]
-    parts += [f"{task}: {value}" for task, value in shown.items() if value not in (usual, None)]
+    parts = [usual] if usual else []
+    parts += [f"{task}: {value}" for task, value in shown.items() if value not in (usual, "")]
     return f"  [default: {'; '.join(parts)}]" if parts else ""
 
 
+def _shown(field: dataclasses.Field[Any], value: Any) -> str:
+    """A default in words; "" where nothing happens unless a flag is given."""
+    if value is None or value == {}:
+        return str(field.metadata.get("omitted", ""))
+    if isinstance(value, bool):
+        return flag_of(field.name)[2:] if value else ""
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def _type(annotation: Any) -> Any:
+    if known := literals(annotation):
+        return click.Choice(known)
     inner = [a for a in get_args(annotation) if a is not NoneType]
-    if get_origin(annotation) is Literal:
-        return click.Choice(inner)
     kind = inner[0] if NoneType in get_args(annotation) else annotation
     return kind if kind in (int, float, bool) else str
 
 
 def _option(field: dataclasses.Field[Any], annotation: Any, text: str) -> click.Option:
-    flag = _RENAMED.get(field.name, f"--{field.name.replace('_', '-')}")
-    kind = _type(annotation)
+    flag, kind = flag_of(field.name), _type(annotation)
     if kind is bool:
         flag = f"{flag}/--no-{field.name.replace('_', '-')}"
     return click.Option(
@@ -80,25 +97,83 @@ def _option(field: dataclasses.Field[Any], annotation: Any, text: str) -> click.
     )
 
 
-def config_flags(*, without: tuple[str, ...] = ()) -> Callable[[click.Command], click.Command]:
-    """Add ``--task`` and a flag per configuration field to a command."""
-
-    def add(command: click.Command) -> click.Command:
-        command.params.append(
-            click.Option(
-                ["--task"], type=click.Choice(list(TASKS)), required=True, help="What to learn."
-            )
-        )
-        for cls in (DataConfig, ModelConfig, TrainConfig):
+def _groups(tasks: Sequence[str], without: Sequence[str]) -> dict[str, list[click.Option]]:
+    """The flags of these tasks under headings: of the data, the model, the training; then each
+    task's own, those that several have together."""
+    made: dict[str, list[click.Option]] = {}
+    taken = {*_HIDDEN, *without}
+    for part in PARTS:
+        for task in tasks:
+            cls = type(getattr(task_class(task).defaults(), part))
             hints, texts = get_type_hints(cls), field_help(cls)
             for field in dataclasses.fields(cls):
-                if field.name not in (*_HIDDEN, *without):
-                    text = _HELP.get(field.name, texts[field.name]).replace("``", "")
-                    text += _default(cls, field.name)
-                    command.params.append(_option(field, hints[field.name], text))
-        return command
+                having = [t for t in tasks if has(task_class(t), field.name)]
+                if field.name in taken or task not in having:
+                    continue
+                taken.add(field.name)
+                text = _HELP.get(field.name, texts[field.name]).replace("``", "")
+                text += _default(part, field, having)
+                heading = part.capitalize()
+                if part == "options":
+                    heading = f"Options of {', '.join(having)}"
+                option = _option(field, hints[field.name], text)
+                made.setdefault(heading, []).append(option)
+    return made
 
-    return add
+
+class TaskCommand(click.Command):
+    """A command with ``--task`` and a flag for each setting of that task. Its help shows the
+    settings of the task that is named, else those of all."""
+
+    #: Fields that are no flags of this command.
+    without: tuple[str, ...] = ()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known, named = task_names(), _named(args)
+        task = named if named in known else None
+        choice = click.Option(
+            ["--task"], type=click.Choice(known), required=True, help="What to learn."
+        )
+        groups = _groups([task] if task else known, self.without)
+        ctx.meta[_GROUPS] = {_OWN: [choice]} | groups
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            name = error.option_name.removeprefix("--no-").lstrip("-").replace("-", "_")
+            fields = {flag[2:].replace("-", "_"): field for field, flag in _RENAMED.items()}
+            field = fields.get(name, name)
+            if (
+                task
+                and field not in _HIDDEN
+                and any(has(task_class(t), field) for t in task_names())
+            ):
+                raise UsageError(meaningless(task, field)) from None
+            raise
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        found: dict[str, list[click.Option]] = ctx.meta.get(_GROUPS, {})
+        return [*super().get_params(ctx), *(o for options in found.values() for o in options)]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[Any]] = dict(ctx.meta[_GROUPS])
+        groups[_OWN] = [*groups[_OWN], *super().get_params(ctx)]
+        for heading, options in groups.items():
+            records = [record for option in options if (record := option.get_help_record(ctx))]
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+_GROUPS, _OWN = "subquad.groups", "Options"
+
+
+def _named(args: Sequence[str]) -> str:
+    """The task that the arguments name, before they are read."""
+    for arg, after in zip(args, [*args[1:], ""], strict=True):
+        if arg == "--task":
+            return after
+        if arg.startswith("--task="):
+            return arg.removeprefix("--task=")
+    return ""
 
 
 #: What says how a file is read; a trained run may read otherwise than training did.
@@ -120,35 +195,28 @@ def configure(task: str, path: str, values: Values) -> Config:
     """The task's defaults with the given values (None = not given) on top.
 
     Raises:
-        UsageError: a value that cannot be; it is named.
+        UsageError: a value that cannot be, or is of another task; it is named.
     """
-    config = task_class(task).defaults()
+    cls = task_class(task)
+    config = cls.defaults()
     given = {name: value for name, value in values.items() if value not in (None, ())}
+    for name in given:
+        if not has(cls, name):
+            raise UsageError(meaningless(task, name))
     if any(name in given for name in _BUDGET):
         given = dict.fromkeys(_BUDGET) | given
     if "mixers" in given:
         given["mixers"] = tuple(name.strip() for name in given["mixers"].split(","))
     if "mixer_options" in given:
         used = given.get("mixers", config.model.mixers)
-        used += ("softmax",) if given.get("hybrid") else ()
-        causal = task_class(task).causal
-        given["mixer_options"] = _mixer_options(given["mixer_options"], used, causal)
-    config = replace(
-        config,
-        data=_replaced(config.data, given | {"path": path}),
-        model=_replaced(config.model, given),
-        training=_replaced(config.training, given),
-    )
+        used += (mixers.ATTENTION,) if given.get("hybrid") else ()
+        given["mixer_options"] = _mixer_options(given["mixer_options"], used, cls.causal)
+    config = config.having(**given | {"path": path})
     if config.training.start is None:
         return config
     from subquad.transfer import inherit
 
     return inherit(config, given.keys())
-
-
-def _replaced(part: Any, given: Values) -> Any:
-    names = {field.name for field in dataclasses.fields(part)}
-    return replace(part, **{name: value for name, value in given.items() if name in names})
 
 
 def _mixer_options(

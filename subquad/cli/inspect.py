@@ -50,8 +50,10 @@ def command(
             file=file,
             rows=rows or ROWS,
             out=out or run / "inspect",
-            watch=lambda line, spent: update(spent, line.get("text")),
+            watch=lambda progress: update(progress.spent, progress.stage),
         )
+    for note in found.notes:
+        say(note)
     if found.skipped:
         say(found.skipped)
     if found.judgement is not None:

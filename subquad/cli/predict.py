@@ -1,7 +1,5 @@
 """``subquad predict``."""
 
-import json
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +9,7 @@ import click
 
 from subquad.cli.console import counter, json_flag, say
 from subquad.cli.flags import reading_flags
-from subquad.errors import UsageError
+from subquad.cli.streams import as_json_line
 
 
 @click.command()
@@ -22,37 +20,35 @@ def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
     """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
 
     Prints one JSON object per row, in order; --json gathers them into one document. A row that
-    cannot be read gets an "error" instead of a label, and the rest goes on.
+    cannot be read gets an "error" instead of a label, and the rest goes on; "cut": true marks a
+    text that reaches the run's --length, behind which nothing was read.
     """
     from subquad.run import load
 
     if file == "-":
         reading["format"] = reading["format"] or "lines"
-        if sys.stdin is None:
-            raise UsageError("standard input is closed: there is nothing to predict")
     answers = _answers(load(run).reading(**reading), file)
     if as_json:
-        click.echo(json.dumps(list(answers), ensure_ascii=False))
+        click.echo(as_json_line(list(answers)))
         return
     for answer in answers:
-        click.echo(json.dumps(answer, ensure_ascii=False))
-    sys.stdout.flush()
+        click.echo(as_json_line(answer))
 
 
 reading_flags(command)
 
 
 def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
-    from subquad.data.source import open_source
-
-    source = open_source(file, run.config.data.reading(), labelled=False)
-    say(source.detected)
-    began, rows, bad = time.perf_counter(), 0, 0
+    inputs = run.task.inputs(file)
+    say(inputs.detected)
+    began, rows, bad, cut = time.perf_counter(), 0, 0, 0
     with counter("predicting", "rows") as advance:
-        for answer in run.answers(source):
-            rows, bad = rows + 1, bad + ("error" in answer)
+        for answer in run.answers(inputs):
+            rows, bad, cut = rows + 1, bad + ("error" in answer), cut + ("cut" in answer)
             advance()
             yield answer
     seconds = time.perf_counter() - began
     skipped = f", {bad} of them could not be read" if bad else ""
+    length = run.config.data.length
+    skipped += f", {cut} reach the length of {length} tokens and were cut there" if cut else ""
     say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

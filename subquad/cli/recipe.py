@@ -2,11 +2,11 @@
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import click
 
-from subquad.cli.console import bar, json_flag, result, say
+from subquad.cli.console import json_flag, result, say
+from subquad.cli.following import following
 
 
 class _Names(click.Command):
@@ -42,13 +42,7 @@ def command(
     words = ["subquad", "recipe", name, *data, "--out", str(out)]
     words += ["--full"] if full else []
     words += ["--seeds", str(seeds)] if seeds is not None else []
-    with bar(name) as update:
-
-        def watch(line: dict[str, Any], spent: float) -> None:
-            update(spent, line.get("text") or line.get("run"))
-            if line.get("kind") in ("note", "done_run"):
-                say(line["text"])
-
+    with following(name) as watch:
         made = run(name, Job(out, data, full, seeds, watch), shlex.join(words))
     say(made.outcome.headline)
     result(made.document, as_json=as_json, text=str(made.report))

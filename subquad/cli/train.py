@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from subquad.cli.console import bar, figures, json_flag, result, say
-from subquad.cli.flags import config_flags, configure
+from subquad.cli.flags import TaskCommand, configure
 
 
-@click.command()
+@click.command(cls=TaskCommand)
 @click.argument("data")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory.")
 @click.option(
@@ -40,6 +40,3 @@ def command(data: str, out: Path, resume: bool, as_json: bool, task: str, **valu
     say(f"the best weights are in {run.path}; next: subquad evaluate {run.path} OTHER_FILE")
     document = {"run": str(run.path), **run.best()}
     result(document, as_json=as_json, text=figures(document))
-
-
-config_flags()(command)

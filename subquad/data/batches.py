@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from subquad.data.ragged import Ragged
+from subquad.data.targets import Target
 
 #: Batches whose rows are sorted by length together: enough to make padding small, few enough that
 #: batches stay random.
@@ -24,66 +25,122 @@ POOL = 50
 
 @dataclass(frozen=True)
 class Examples:
-    """What a task learns from: token rows, and their labels where there are any."""
+    """What a task learns from: ``inputs``, rows of tokens or of frames, and their ``target``."""
 
-    tokens: Ragged
-    labels: npt.NDArray[np.int64] | None = None
+    inputs: Ragged
+    target: Target | None = None
     bytes: int | None = None
     """Size of the text behind the rows, where the measure is bits per byte."""
 
     def __len__(self) -> int:
-        return len(self.tokens)
+        return len(self.inputs)
+
+    @property
+    def tokens(self) -> Ragged:
+        """The rows, which are of tokens."""
+        assert not self.inputs.width, "these rows are of frames"
+        return self.inputs
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Tokens or frames of each row."""
+        return self.inputs.lengths
+
+    def answers(self, kind: type[Target]) -> Any:
+        """The values of the target, which is of this kind."""
+        assert isinstance(self.target, kind), f"the target is {self.target}, not {kind.__name__}"
+        return self.target.values
 
     def select(self, rows: npt.NDArray[np.integer]) -> "Examples":
-        labels = None if self.labels is None else self.labels[rows]
-        return Examples(self.tokens.select(rows), labels)
+        target = None if self.target is None else self.target.select(rows)
+        return Examples(self.inputs.select(rows), target)
 
     def fingerprint(self) -> str:
-        """Changes with any token or label: a resumed run cannot quietly learn something else."""
+        """Changes with any input or answer: a resumed run cannot quietly learn something else."""
         digest = hashlib.sha256()
         for row in range(len(self)):
-            tokens = self.tokens[row]
-            digest.update(np.int64(len(tokens)).tobytes() + np.ascontiguousarray(tokens).tobytes())
-        if self.labels is not None:
-            digest.update(self.labels.tobytes())
+            values = self.inputs[row]
+            digest.update(np.int64(len(values)).tobytes() + np.ascontiguousarray(values).tobytes())
+        if self.target is not None:
+            for part in self.target.bytes():
+                digest.update(part)
         return digest.hexdigest()
 
     def view(self, rows: npt.NDArray[np.integer]) -> "Examples":
-        """The same rows without a copy of the tokens: for what is larger than memory."""
-        labels = None if self.labels is None else self.labels[rows]
-        return Examples(self.tokens.view(rows), labels)
+        """The same rows without a copy of the inputs: for what is larger than memory."""
+        target = None if self.target is None else self.target.select(rows)
+        return Examples(self.inputs.view(rows), target)
+
+
+@dataclass(frozen=True)
+class TokenInput:
+    """``ids`` int64 ``[b, t]``, ``mask`` bool ``[b, t]`` (True = a real token)."""
+
+    ids: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True)
+class FrameInput:
+    """``values`` float32 ``[b, t, f]``, ``mask`` bool ``[b, t]`` (True = a real frame)."""
+
+    values: Tensor
+    mask: Tensor
 
 
 @dataclass(frozen=True)
 class Batch:
-    """``tokens`` int64 ``[b, t]``, ``mask`` bool ``[b, t]`` (True = real), ``labels`` int64
-    ``[b]`` or None, ``rows``: where each came from, ``draw``: (seed, epoch) for what a task draws
-    anew each time; None outside training."""
+    """Rows that are read together: ``inputs``; ``target`` or None; ``rows``: where each came from;
+    ``draw``: (seed, epoch) for what a task draws anew each time, None outside training."""
 
-    tokens: Tensor
-    mask: Tensor
-    labels: Tensor | None
+    inputs: TokenInput | FrameInput
+    target: Target | None
     rows: tuple[int, ...]
     draw: tuple[int, int] | None = None
 
+    @property
+    def tokens(self) -> Tensor:
+        """The ids of the tokens, ``[b, t]``."""
+        assert isinstance(self.inputs, TokenInput), "these rows are of frames"
+        return self.inputs.ids
+
+    @property
+    def frames(self) -> Tensor:
+        """The frames, ``[b, t, f]``."""
+        assert isinstance(self.inputs, FrameInput), "these rows are of tokens"
+        return self.inputs.values
+
+    @property
+    def mask(self) -> Tensor:
+        """True where a token or frame is real, ``[b, t]``."""
+        return self.inputs.mask
+
+    def answers(self, kind: type[Target]) -> Tensor:
+        """The values of the target, which is of this kind."""
+        assert isinstance(self.target, kind), f"the target is {self.target}, not {kind.__name__}"
+        values: Tensor = self.target.values
+        return values
+
     def to(self, device: torch.device | str) -> "Batch":
-        labels = None if self.labels is None else self.labels.to(device)
-        return replace(
-            self, tokens=self.tokens.to(device), mask=self.mask.to(device), labels=labels
-        )
+        parts = {name: part.to(device) for name, part in vars(self.inputs).items()}
+        target = None if self.target is None else self.target.to(device)
+        return replace(self, inputs=type(self.inputs)(**parts), target=target)
 
 
 def collate(examples: Examples, rows: npt.NDArray[np.integer]) -> Batch:
     """Pad these rows on the right to the longest of them."""
-    picked = [examples.tokens[int(row)] for row in rows]
-    t = max(1, max((len(row) for row in picked), default=1))
-    tokens = np.zeros((len(picked), t), dtype=np.int64)
+    picked = [examples.inputs[int(row)] for row in rows]
+    t, width = max(1, max((len(row) for row in picked), default=1)), examples.inputs.width
+    size = (len(picked), t, width) if width else (len(picked), t)
+    values = np.zeros(size, dtype=np.float32 if width else np.int64)
     mask = np.zeros((len(picked), t), dtype=np.bool_)
     for i, row in enumerate(picked):
-        tokens[i, : len(row)] = row
+        values[i, : len(row)] = row
         mask[i, : len(row)] = True
-    labels = None if examples.labels is None else torch.from_numpy(examples.labels[rows].copy())
-    return Batch(torch.from_numpy(tokens), torch.from_numpy(mask), labels, tuple(map(int, rows)))
+    kind = FrameInput if width else TokenInput
+    inputs = kind(torch.from_numpy(values), torch.from_numpy(mask))
+    target = None if examples.target is None else examples.target.batch(rows)
+    return Batch(inputs, target, tuple(map(int, rows)))
 
 
 def epoch_batches(
@@ -144,15 +201,21 @@ def batches(
 
 
 def endless(
-    examples: Examples, size: int, *, seed: int, done: int, workers: int
-) -> Generator[Batch]:
-    """All training batches after the first ``done``, epoch after epoch, for ever."""
-    lengths = examples.tokens.lengths
-    epoch, place = divmod(done, math.ceil(len(examples) / size))
+    examples: Examples, size: int, *, accumulate: int = 1, seed: int, done: int, workers: int
+) -> Generator[list[Batch]]:
+    """The batches of every training step after the first ``done``, epoch after epoch, for ever.
+
+    The rows of a step are planned as one batch of ``size`` · ``accumulate`` and then cut into
+    batches of ``size``: which rows meet in a step does not depend on how it is cut.
+    """
+    lengths, rows = examples.lengths, size * accumulate
+    epoch, place = divmod(done, math.ceil(len(examples) / rows))
     while True:
-        plan = epoch_batches(lengths, size, seed=seed, epoch=epoch)
-        for batch in batches(examples, plan[place:], workers):
-            yield replace(batch, draw=(seed, epoch))
+        plan = epoch_batches(lengths, rows, seed=seed, epoch=epoch)[place:]
+        cut = [[step[i : i + size] for i in range(0, len(step), size)] for step in plan]
+        made = batches(examples, [part for step in cut for part in step], workers)
+        for step in cut:
+            yield [replace(next(made), draw=(seed, epoch)) for _ in step]
         epoch, place = epoch + 1, 0
 
 

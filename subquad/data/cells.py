@@ -34,7 +34,9 @@ def label_of(value: object, column: str) -> tuple[str, str]:
     if isinstance(value, float | Decimal):
         if not math.isfinite(value):
             return "", f"{name} is {value}"
-        return str(int(value) if value == int(value) else float(value)), ""
+        if value == int(value):
+            return str(int(value)), ""
+        return (f"{value:f}" if isinstance(value, Decimal) else str(value)), ""
     problem = text_problem(value, name)
     text = "" if problem else str(value)
     whole = _WHOLE.fullmatch(text)

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from subquad.data.files import ByteFile, Lines, inner_suffixes
+from subquad.data.rows import BadRow, Record
+from subquad.data.walking import Walked, class_of, counted, few, suffixes, walk
 from subquad.errors import SubquadError
 
 #: Suffixes read as text inside a folder; "" is a name without one.
@@ -22,73 +24,81 @@ class TextFiles:
     files: tuple[Path, ...]
     classes: tuple[str, ...] | None
     """Each file's class; None where there are none."""
-    unread: int
-    """Files of another kind, or outside every class folder."""
+    left_out: str = ""
+    """What else is in the folder, for people."""
 
     @property
     def kind(self) -> str:
         if self.files == (self.root,):
             return "plain text"
         count = "1 text file" if len(self.files) == 1 else f"{len(self.files)} text files"
-        inside = f" in the class folders {_few(sorted(set(self.classes)))}" if self.classes else ""
-        unread = f" ({self.unread} other files are not read)" if self.unread else ""
-        return f"folder of {count}{inside}{unread}"
+        names = [repr(name) for name in sorted(set(self.classes or ()))]
+        inside = f" in the class folders {few(names)}" if names else ""
+        return f"folder of {count}{inside}{self.left_out and f' ({self.left_out})'}"
 
     @classmethod
-    def of_folder(cls, root: Path, *, labelled: bool) -> "TextFiles":
-        """The text files under ``root``; where ``labelled``, those in a folder of their class.
+    def of_folder(cls, root: Path, *, labelled: bool, every: bool = False) -> "TextFiles":
+        """The text files under ``root``, told by their suffix, or with ``every`` all files; where
+        ``labelled``, those in a folder of their class.
 
         Raises:
             SubquadError: there are none.
         """
-        everything = list(walk(root))
-        files = [path for path in everything if inner_suffixes(path) in TEXT_SUFFIXES]
+        found = walk(root)
+        files = [p for p in found.files if every or inner_suffixes(p) in TEXT_SUFFIXES]
         if labelled:
             files = [path for path in files if path.parent != root]
+        left_out = _left_out(found, files, labelled=labelled, every=every)
         if not files:
             where = "class folders with text files" if labelled else "text files"
-            kinds = ", ".join(sorted({p.suffix.lower() or "no suffix" for p in everything})[:8])
             raise SubquadError(
-                f"{root} holds no {where} ({', '.join(TEXT_SUFFIXES[:3])}); it holds "
-                f"{f'{len(everything)} files ({kinds})' if everything else 'nothing'}"
+                f"{root} holds no {where} ({', '.join(TEXT_SUFFIXES[:3])}); "
+                + (left_out or "there is nothing in it")
             )
         classes = tuple(class_of(root, path) for path in files) if labelled else None
-        return cls(root, tuple(files), classes, len(everything) - len(files))
+        return cls(root, tuple(files), classes, left_out)
 
     @classmethod
     def of_file(cls, path: Path) -> "TextFiles":
-        return cls(path, (path,), None, 0)
+        return cls(path, (path,), None)
+
+    def records(self, encoding: str, *, in_pieces: bool) -> Iterator[Record | BadRow]:
+        """Each file as a record, or ``in_pieces``: a long one as several, all but the last with
+        ``more``; or why it is none."""
+        read = pieces if in_pieces else _whole
+        for i, path in enumerate(self.files):
+            label = None if self.classes is None else self.classes[i]
+            last: Record | None = None
+            problem = ""
+            for text, problem in read(path, encoding):
+                if problem:
+                    break
+                if last is not None:
+                    yield replace(last, more=True)
+                last = Record(i + 1, text, label)
+            if problem or last is None:
+                yield BadRow(i + 1, 0, problem or "the text is empty")
+            else:
+                yield last
 
 
-def _few(names: list[str]) -> str:
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(map(repr, names[:10])) + more
-
-
-def walk(root: Path) -> Iterator[Path]:
-    """Every file under ``root`` that is not hidden, in the code-point order of their paths."""
-    found = []
-    for folder, inner, names in os.walk(root):
-        inner[:] = [name for name in inner if not name.startswith((".", "__"))]
-        found += [Path(folder, name) for name in names if not _is_hidden(name)]
-    yield from sorted(found, key=lambda path: path.relative_to(root).as_posix())
-
-
-def class_of(root: Path, path: Path) -> str:
-    """The name of the folder just below ``root``, in UTF-8 whatever the locale.
-
-    Raises:
-        SubquadError: the name is not UTF-8.
-    """
-    name = os.fsencode(path.relative_to(root).parts[0])
-    try:
-        return name.decode()
-    except UnicodeDecodeError:
-        raise SubquadError(f"{root}: the name of the class folder {name!r} is not UTF-8") from None
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name.lower() in ("thumbs.db", "desktop.ini")
+def _left_out(found: Walked, read: list[Path], *, labelled: bool, every: bool) -> str:
+    """What is in the folder and not read, and how to have it read."""
+    kept = set(read)
+    unread = [path for path in found.files if path not in kept]
+    odd = [path for path in unread if not labelled or path.parent != found.root]
+    beside = [path for path in unread if labelled and path.parent == found.root]
+    said = []
+    if odd:
+        hint = "" if every else "; --format text reads every file"
+        said.append(f"not read as text: {counted(odd)} ({suffixes(odd)}){hint}")
+    if beside:
+        said.append(f"not read, as beside the class folders: {counted(beside)}")
+    if labelled and (empty := found.without(read)):
+        said.append(f"folders without texts: {few(empty)}")
+    if passed_over := found.passed_over(unread):
+        said.append(f"left out: {few(passed_over)}")
+    return "; ".join(said)
 
 
 def pieces(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
@@ -126,8 +136,9 @@ def _fault(path: Path, encoding: str) -> str:
     return next(fault for _ in lines if (fault := lines.take_fault()))
 
 
-def whole(path: Path, encoding: str) -> tuple[str, str]:
-    """(text, problem) of a whole text file."""
+def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
     parts = list(pieces(path, encoding))
     problem = parts[-1][1] if parts else ""
-    return ("", problem) if problem else ("".join(text for text, _ in parts), "")
+    text = "" if problem else "".join(text for text, _ in parts)
+    if text or problem:
+        yield text, problem

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from subquad.data import digits, idx
 from subquad.data.files import ByteFile, named
-from subquad.data.folders import class_of, walk
+from subquad.data.targets import Classes
+from subquad.data.walking import Walked, class_of, counted, few, suffixes, walk
 from subquad.errors import SubquadError, UsageError
 
 Pixels = npt.NDArray[np.uint8]
@@ -74,10 +75,11 @@ def open_images(path: str | Path) -> Images:
 
 def _digits() -> Images:
     examples = digits.load()
-    assert examples.labels is not None
     pixels = examples.tokens.values.astype(np.uint8).reshape(-1, *digits.SHAPE)
-    labels = tuple(map(str, examples.labels.tolist()))
+    labels = tuple(map(str, examples.answers(Classes).tolist()))
     detected = f"{digits.NAME}: {_size(pixels)}, built in, with labels"
+    if other := digits.also_here():
+        detected += f" ({other})"
     return Images(pixels, labels, digits.LEVELS, detected)
 
 
@@ -167,36 +169,67 @@ def _same_number(
 
 
 def _of_folder(root: Path) -> Images:
-    files = [path for path in walk(root) if path.suffix.lower() in PICTURES]
+    found = walk(root)
+    files = [path for path in found.files if path.suffix.lower() in PICTURES]
     inside = [path for path in files if path.parent != root]
     used = inside or files
+    left_out = _left_out(found, used, classes=bool(inside))
     if not used:
-        raise SubquadError(f"{root} holds no pictures ({', '.join(PICTURES)})")
+        raise SubquadError(
+            f"{root} holds no pictures ({', '.join(PICTURES)})" + (left_out and f": {left_out}")
+        )
     if inside and len(inside) < len(files):
         loose = next(path for path in files if path.parent == root)
         raise SubquadError(f"{root} has pictures both in class folders and beside them: {loose}")
     pixels = _stacked(used, list(_pictures(used)))
     labels = tuple(class_of(root, path) for path in used) if inside else None
     classes = f"{len(set(labels))} class folders" if labels else "no class folders"
-    return Images(pixels, labels, 256, f"{root}: {_size(pixels)}, {classes}")
+    detected = f"{root}: {_size(pixels)}, {classes}" + (left_out and f" ({left_out})")
+    return Images(pixels, labels, 256, detected)
+
+
+def _left_out(found: Walked, read: list[Path], *, classes: bool) -> str:
+    """What else is in the folder."""
+    kept = set(read)
+    unread = [path for path in found.files if path not in kept]
+    said = [f"not read: {counted(unread)} ({suffixes(unread)})"] if unread else []
+    if classes and (empty := found.without(read)):
+        said.append(f"folders without pictures: {few(empty)}")
+    if passed_over := found.passed_over(unread):
+        said.append(f"left out: {few(passed_over)}")
+    return "; ".join(said)
 
 
 def _pictures(files: Sequence[Path]) -> Iterator[Pixels]:
-    """Every picture: grey ones as ``[h, w]``, all others as RGB ``[h, w, 3]``."""
-    from PIL import Image
+    """Every picture, upright: grey ones as ``[h, w]``, all others as RGB ``[h, w, 3]``."""
+    from PIL import Image, ImageOps
 
     for path in files:
         try:
             with Image.open(path, formats=("PNG", "JPEG")) as picture:
-                if picture.mode not in ("1", "L", "P", "RGB", "CMYK", "YCbCr"):
-                    raise SubquadError(
-                        f"{path} has pixels of kind {picture.mode}; 8-bit grey (L) or RGB without "
-                        "transparency is wanted"
-                    )
+                if problem := _unusable(picture, path):
+                    raise SubquadError(f"{path} {problem}")
                 mode = "L" if picture.mode in ("1", "L") else "RGB"
-                yield np.asarray(picture.convert(mode), dtype=np.uint8)
+                upright = ImageOps.exif_transpose(picture)
+                yield np.asarray(upright.convert(mode), dtype=np.uint8)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as e:
             raise SubquadError(f"{path} is not a whole picture: {e}") from None
+
+
+def _unusable(picture: Any, path: Path) -> str:
+    """Why a picture would lose something as 8-bit grey or RGB; "" if it does not."""
+    wanted = "8-bit grey (L) or RGB without transparency is wanted"
+    if picture.mode not in ("1", "L", "P", "RGB", "CMYK", "YCbCr"):
+        return f"has pixels of kind {picture.mode}; {wanted}"
+    if picture.format != "PNG":
+        return ""
+    if "transparency" in picture.info:
+        return f"has transparent pixels (kind {picture.mode}); {wanted}"
+    if getattr(picture, "is_animated", False):
+        return f"is an animation of {picture.n_frames} frames; one picture is wanted"
+    with path.open("rb") as f:
+        depth = f.read(25)[24]  # of the header chunk, which comes first
+    return f"has {depth} bits per channel; {wanted}" if depth > 8 else ""
 
 
 def _stacked(files: Sequence[Path], pictures: list[Pixels]) -> Pixels:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ NAMED = 5
 def _order(name: str) -> tuple[float, str]:
     return (float(name), name)
 
+
+#: Truth values, however a format spells them.
+_TRUTH = {"false", "true"}
 
 #: What spreadsheets and data frames write for a number that is not there.
 _MISSING = {"nan", "none", "null", "na", "n/a", "inf", "+inf", "-inf", "infinity", "-infinity"}
@@ -39,6 +42,8 @@ class Labels:
     """The classes of a run, in order: numeric if all are numbers, else by code point."""
 
     names: tuple[str, ...]
+    dtype: ClassVar[type[np.generic]] = np.int64
+    """Of the numbers of classes."""
 
     @classmethod
     def of(cls, found: Iterable[str], where: str) -> Self:
@@ -49,6 +54,8 @@ class Labels:
                 ``nan`` among numbers.
         """
         distinct = set(found)
+        if {name.lower() for name in distinct} == _TRUTH:
+            distinct = _TRUTH
         numbers = [name for name in distinct if _is_number(name)]
         missing = sorted(name for name in distinct if name.lower() in _MISSING)
         if missing and numbers and len(numbers) + len(missing) == len(distinct):
@@ -70,7 +77,10 @@ class Labels:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: i for i, name in enumerate(self.names)}
+        known = {name: i for i, name in enumerate(self.names)}
+        if len(known) > 2 or {name.lower() for name in known} != _TRUTH:
+            return known
+        return {spelt: i for n, i in known.items() for spelt in (n.lower(), n.title(), n.upper())}
 
     def index(self, name: str, where: str) -> int:
         """The class number of a label.

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from subquad.data.batches import Batch, Examples
 from subquad.data.ragged import Ragged
+from subquad.data.targets import Documents
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.errors import SubquadError
 
@@ -50,14 +51,14 @@ class Specials:
             raise SubquadError(f"the tokenizer has no {', '.join(missing)}")
         pad = tokenizer.special("<pad>", "[PAD]")
         special = tokenizer.specials() | {i for i in found.values() if i is not None}
-        ordinary = np.setdiff1d(np.arange(len(tokenizer)), sorted(special))
+        ordinary = np.setdiff1d(sorted(tokenizer.ids()), sorted(special))
         ids: Any = found
         return cls(ids[CLS], ids[SEP], ids[MASK], 0 if pad is None else pad, ordinary)
 
 
 def rows_of(documents: Ragged, room: int) -> Examples:
     """Every document cut into the fewest rows of at most ``room`` tokens, all of a length but for
-    one token; the label of a row is its document's number. Documents of one token are left out."""
+    one token; each row knows its document's number. Documents of one token are left out."""
     lengths = documents.lengths
     counts = np.where(lengths > 1, -(-lengths // room), 0)
     owner = np.repeat(np.arange(len(lengths)), counts)
@@ -69,7 +70,7 @@ def rows_of(documents: Ragged, room: int) -> Examples:
     # Offsets tile the values, so a document left out is a row that is not looked at.
     bounds = np.union1d(np.union1d(start, start + size), [0, len(documents.values)])
     tiles = Ragged(documents.values, bounds.astype(np.int64))
-    return Examples(tiles.view(np.searchsorted(bounds, start)), owner.astype(np.int64))
+    return Examples(tiles.view(np.searchsorted(bounds, start)), Documents(owner.astype(np.int64)))
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def masked(batch: Batch, specials: Specials, *, rate: float, pairs: Pairs) -> Ma
     tokens, real = batch.tokens.cpu().numpy(), batch.mask.cpu().numpy()
     rows = [tokens[i, real[i]] for i in range(len(tokens))]
     randoms = [np.random.default_rng([*(batch.draw or STILL), row]) for row in batch.rows]
-    documents = None if batch.labels is None else batch.labels.cpu().numpy()
+    documents = None if batch.target is None else batch.answers(Documents).cpu().numpy()
     made, order = _segments(rows, documents, randoms, pairs)
     width = max(sum(map(len, segments)) + len(segments) + 1 for segments in made)
     read = np.full((len(made), width), specials.pad, dtype=np.int64)

@@ -4,43 +4,42 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from subquad.data.labels import Labels
 from subquad.errors import SubquadError
 
-#: A number is stored as a whole number of millionths.
-SCALE = 1_000_000
 LARGEST = 1e12
 
 
 @dataclass(frozen=True)
-class Numbers(Labels):
-    """Any number is a label; ``mean`` and ``std`` are those of training, which a model predicts in
-    units of."""
+class Scale:
+    """``mean`` and ``std`` of the numbers of training, which a model predicts in units of."""
 
-    names: tuple[str, ...] = ()
     mean: float = 0.0
     std: float = 1.0
+    names: ClassVar[tuple[str, ...]] = ()
+    """Any number is a label."""
+    dtype: ClassVar[type[np.generic]] = np.float64
+    """Of the numbers."""
 
     @classmethod
-    def fitted(cls, stored: npt.NDArray[np.int64], where: str) -> Self:
-        """With the mean and spread of these stored numbers.
+    def fitted(cls, values: npt.NDArray[np.float64], where: str) -> Self:
+        """With the mean and spread of these numbers.
 
         Raises:
             SubquadError: they are all the same, so there is nothing to tell.
         """
-        values = stored / SCALE
         std = float(values.std())
         if not std > 0:
             raise SubquadError(f"{where}: every label is {values[0]:g}: there is nothing to learn")
-        return cls((), float(values.mean()), std)
+        return cls(float(values.mean()), std)
 
-    def index(self, name: str, where: str) -> int:
-        """The number of a label, in millionths.
+    @staticmethod
+    def index(name: str, where: str) -> float:
+        """The number that a label is.
 
         Raises:
             SubquadError: it is none, or too large.
@@ -51,7 +50,7 @@ class Numbers(Labels):
             raise SubquadError(f"{where}: label {name!r} is not a number") from None
         if not math.isfinite(value) or abs(value) > LARGEST:
             raise SubquadError(f"{where}: label {name!r} is not a number up to {LARGEST:g}")
-        return round(value * SCALE)
+        return value
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps({"mean": self.mean, "std": self.std}) + "\n", encoding="utf-8")
@@ -65,7 +64,7 @@ class Numbers(Labels):
         """
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            return cls((), float(found["mean"]), float(found["std"]))
+            return cls(float(found["mean"]), float(found["std"]))
         except OSError as error:
             raise SubquadError(f"{path}: {error.strerror or error}") from None
         except (ValueError, TypeError, KeyError):

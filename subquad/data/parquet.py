@@ -12,6 +12,9 @@ from subquad.errors import SubquadError
 #: Rows held in memory at a time.
 SLICE = 20_000
 
+#: 0.1 of 32 bits is 0.1 to whoever wrote it, and not 0.10000000149011612.
+_AS_WRITTEN = pl.col(pl.Float32).cast(pl.String).cast(pl.Float64)
+
 #: What polars raises on a damaged file; a panic of its core is one.
 _ERRORS = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 
@@ -47,7 +50,7 @@ class ParquetTable:
         for start in range(0, self.size, SLICE):
             try:
                 frame = pl.scan_parquet(self.path, glob=False).select(self.columns)
-                part = frame.slice(start, SLICE).collect()
+                part = frame.slice(start, SLICE).collect().with_columns(_AS_WRITTEN)
             except _ERRORS as e:
                 raise _unreadable(self.path, e) from None
             for row, cells in enumerate(part.iter_rows(named=True), start=start + 1):

@@ -1,4 +1,7 @@
-"""Rows of different lengths in one flat array: compact in memory, and able to live on disk."""
+"""Rows of different lengths in one flat array: compact in memory, and able to live on disk.
+
+Rows of tokens are int32 ``[n]``, rows of frames (sound, sensors) float32 ``[n, f]``.
+"""
 
 import mmap
 from collections.abc import Callable, Iterable, Sequence
@@ -14,21 +17,37 @@ class Ragged:
     """Row i is ``values[offsets[i] : offsets[i + 1]]``. Both arrays may be memory maps: they
     travel to another process by name, not by content."""
 
-    values: npt.NDArray[np.int32]
+    values: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int] | npt.NDArray[np.integer]]) -> "Ragged":
-        arrays = [np.asarray(row, dtype=np.int32) for row in rows]
+        """Rows of tokens."""
+        return cls._of([np.asarray(row, dtype=np.int32) for row in rows], 0)
+
+    @classmethod
+    def frames(cls, rows: Iterable[npt.NDArray[np.floating]], width: int) -> "Ragged":
+        """Rows ``[t, width]`` of frames."""
+        arrays = [np.asarray(row, dtype=np.float32) for row in rows]
+        assert all(row.shape[1:] == (width,) for row in arrays), f"a row is not [t, {width}]"
+        return cls._of(arrays, width)
+
+    @staticmethod
+    def _of(arrays: list[npt.NDArray[Any]], width: int) -> "Ragged":
         offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in arrays], out=offsets[1:])
-        values = np.concatenate(arrays) if arrays else np.zeros(0, dtype=np.int32)
-        return Ragged(values, offsets)
+        nothing = np.zeros((0, width), np.float32) if width else np.zeros(0, np.int32)
+        return Ragged(np.concatenate(arrays) if arrays else nothing, offsets)
+
+    @property
+    def width(self) -> int:
+        """Numbers in a frame; 0 where rows are of tokens."""
+        return self.values.shape[1] if self.values.ndim == 2 else 0
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> npt.NDArray[np.int32]:
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         return self.values[self.offsets[row] : self.offsets[row + 1]]
@@ -44,7 +63,7 @@ class Ragged:
 
     def select(self, rows: npt.NDArray[np.integer]) -> "Ragged":
         """These rows, in this order, as an array of its own."""
-        return Ragged.of(self[int(row)] for row in rows)
+        return Ragged._of([self[int(row)] for row in rows], self.width)
 
     def view(self, rows: npt.NDArray[np.integer]) -> "View":
         """These rows, in this order, read from where they are: for what is larger than memory."""
@@ -63,7 +82,7 @@ class View(Ragged):
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def __getitem__(self, row: int) -> npt.NDArray[np.int32]:
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         number = self.numbers[row]

@@ -1,9 +1,13 @@
-"""What every reader yields: one row as found, or why it could not be read."""
+"""What every reader yields: one row as found, or why it could not be read; and what becomes of it,
+a record or a row that is skipped."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from reprlib import Repr
 from typing import NamedTuple, Protocol
+
+#: Skipped rows that are listed; the others are only counted.
+LISTED = 1000
 
 
 class Row(NamedTuple):
@@ -43,6 +47,33 @@ class BadRow:
     def __str__(self) -> str:
         line = f" (line {self.line})" if self.line else ""
         return f"row {self.row}{line}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One text. ``row`` counts records from 1, as a person would."""
+
+    row: int
+    text: str
+    label: str | None
+    more: bool = False
+    """The next record continues this text (only from ``Source.pieces``)."""
+
+
+@dataclass
+class Skipped:
+    """The rows left out in the latest pass: how many, and the first of them."""
+
+    count: int = 0
+    rows: list[BadRow] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def add(self, bad: BadRow) -> None:
+        self.count += 1
+        if len(self.rows) < LISTED:
+            self.rows.append(bad)
 
 
 _short = Repr()

@@ -7,38 +7,28 @@ What comes in comes out, or its row number and the reason do:
 * Blank lines in CSV, TSV and JSONL are no rows; in a file of one text per line they are empty ones.
 * A label is text. JSON's and Parquet's numbers print as in ``1`` and ``0.5``; a whole number
   written with a point (``1.0``) is the same label as without, in every format; true and false
-  print so. A label that is absent, empty, NaN or infinite is refused.
+  print so, and where those are all the labels, ``True`` and ``TRUE`` are the same. A label that is
+  absent, empty, NaN or infinite is refused.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from subquad.data import columns, folders
+from subquad.data import columns
 from subquad.data.cells import label_of, text_problem
 from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
-from subquad.data.rows import BadRow, Row, Table, shown
+from subquad.data.jsonl import LineTable
+from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
+from subquad.data.targets import Coding
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 
 #: Rows looked at before reading begins.
 SAMPLE = 50
-#: Skipped rows that are listed; the others are only counted.
-LISTED = 1000
-
-
-@dataclass(frozen=True)
-class Record:
-    """One text. ``row`` counts records from 1, as a person would."""
-
-    row: int
-    text: str
-    label: str | None
-    more: bool = False
-    """The next record continues this text (only from ``Source.pieces``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,27 +52,14 @@ class ReadOptions:
     """The first line of a CSV or TSV names the columns; if not, they are called 1, 2, …"""
     quotes: bool | None = None
     """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
+    learned: Mapping[str, str] | None = None
+    """The columns that training read (``text``, ``label``): taken, where they are there and no
+    others are asked for."""
 
     def __post_init__(self) -> None:
         if self.on_bad_row not in ("stop", "skip"):
             raise UsageError(f"--on-bad-row {self.on_bad_row!r} is not one of stop, skip")
         object.__setattr__(self, "encoding", check_encoding(self.encoding))
-
-
-@dataclass
-class Skipped:
-    """The rows left out in the latest pass: how many, and the first of them."""
-
-    count: int = 0
-    rows: list[BadRow] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return self.count
-
-    def add(self, bad: BadRow) -> None:
-        self.count += 1
-        if len(self.rows) < LISTED:
-            self.rows.append(bad)
 
 
 @dataclass(frozen=True)
@@ -98,6 +75,24 @@ class Source:
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
+    file: ByteFile | None = None
+    """Where the rows come from, if it is one file."""
+    classes: Coding | None = None
+    """Labels that are known: a row with another is one that cannot be used."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether texts and labels are columns that a person can name."""
+        return not isinstance(self.table, TextFiles | LineTable)
+
+    def waits(self) -> bool:
+        """Whether the next row has not come yet: only from standard input."""
+        return self.file is not None and self.file.waits()
+
+    def knowing(self, labels: Coding) -> "Source":
+        """The same, where rows are skipped that cannot be used: so is one whose label is not among
+        these. Elsewhere whoever numbers the labels says it, for all rows at once."""
+        return replace(self, classes=labels) if self.options.on_bad_row == "skip" else self
 
     def records(self) -> Iterator[Record]:
         """Every record in the order of the file.
@@ -112,13 +107,13 @@ class Source:
         """As ``records``, but a long text file comes in several records, all but the last with
         ``more``, so that memory stays small. An error can come after pieces of the same text."""
         if isinstance(self.table, TextFiles):
-            return self._kept(_of_files(self.table, self.options, in_pieces=True))
+            return self._kept(self.table.records(self.options.encoding, in_pieces=True))
         return self.records()
 
     def outcomes(self) -> Iterator[Record | BadRow]:
         """Every row in the order of the file: its record, or why there is none."""
         if isinstance(self.table, TextFiles):
-            return _of_files(self.table, self.options, in_pieces=False)
+            return self.table.records(self.options.encoding, in_pieces=False)
         return (self._outcome(row) for row in self.table.rows())
 
     def place(self, row: int) -> str:
@@ -130,7 +125,8 @@ class Source:
     def _kept(self, outcomes: Iterator[Record | BadRow]) -> Iterator[Record]:
         self.skipped.count = 0
         self.skipped.rows.clear()
-        for outcome in outcomes:
+        for found in outcomes:
+            outcome = self._known(found)
             if isinstance(outcome, Record):
                 yield outcome
             elif self.options.on_bad_row == "skip":
@@ -141,6 +137,15 @@ class Source:
                     f"{self.place(outcome.row)}{line}: {outcome.reason}; "
                     "--on-bad-row skip leaves such rows out"
                 )
+
+    def _known(self, outcome: Record | BadRow) -> Record | BadRow:
+        if self.classes is None or not isinstance(outcome, Record):
+            return outcome
+        try:
+            self.classes.index(str(outcome.label), "")
+        except SubquadError as error:
+            return BadRow(outcome.row, 0, str(error).removeprefix(": "))
+        return outcome
 
     def _outcome(self, row: Row) -> Record | BadRow:
         if row.problem:
@@ -170,13 +175,15 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
     path = named(path)
     if path.is_dir():
         _check_folder(path, options)
-        return _of_text(TextFiles.of_folder(path, labelled=labelled), options)
+        every = options.format == "text"
+        return _of_text(TextFiles.of_folder(path, labelled=labelled, every=every), options)
     if str(path) != STDIN and not path.exists():
         raise SubquadError(f"{path}: no such file or folder")
     if str(path) != STDIN and not path.is_file():
         raise SubquadError(f"{path} is a pipe or device: send it to standard input and pass -")
+    file = ByteFile(path)
     table = open_table(
-        ByteFile(path),
+        file,
         options.format,
         options.encoding,
         header=options.header,
@@ -189,7 +196,7 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
                 "JSONL or Parquet file (--format says which), or a folder per class"
             )
         return _of_text(table, options)
-    return _of_table(path, table, options, labelled=labelled)
+    return replace(_of_table(path, table, options, labelled=labelled), file=file)
 
 
 def _check_folder(path: Path, options: ReadOptions) -> None:
@@ -226,12 +233,13 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     if not table.columns:
         problem = sample[0].problem if sample else "there is nothing in it"
         raise SubquadError(f"{name}: no row can be read; the first: {problem}")
+    wanted, absent = _learned(table, options, labelled=labelled)
     text, label = columns.choose(
         Path(name),
         table.columns,
         good,
-        text=options.text,
-        label=options.label,
+        text=wanted["text"],
+        label=wanted["label"],
         labelled=labelled,
         header=options.header,
     )
@@ -239,35 +247,29 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
         columns.check(Path(name), table.columns, "pair", options.pair)
     taken = f"text = {text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
     taken += f", label = {label!r}" if label is not None else ""
-    detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}"
+    detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"
     return Source(path, text, label, options, table.only(text, options.pair, label), detected)
+
+
+def _learned(
+    table: Table, options: ReadOptions, *, labelled: bool
+) -> tuple[dict[str, str | None], str]:
+    """The columns asked for, else those of training that are there; and a word on those that are
+    not."""
+    wanted = {"text": options.text, "label": options.label if labelled else None}
+    absent = []
+    for part, name in (options.learned or {}).items():
+        if part not in wanted or wanted[part] is not None or (part == "label" and not labelled):
+            continue
+        if name not in table.columns:
+            absent.append(f"{part} = {name!r}")
+        elif name not in wanted.values():
+            wanted[part] = name
+    if not absent or isinstance(table, LineTable):
+        return wanted, ""
+    there = ", ".join(map(shown, table.columns))
+    return wanted, f" (training read {', '.join(absent)}, which is not here; it has: {there})"
 
 
 def _encoding(options: ReadOptions) -> str:
     return "UTF-8" if options.encoding == "utf-8" else options.encoding
-
-
-def _of_files(
-    table: TextFiles, options: ReadOptions, *, in_pieces: bool
-) -> Iterator[Record | BadRow]:
-    read = folders.pieces if in_pieces else _whole
-    for i, path in enumerate(table.files):
-        label = None if table.classes is None else table.classes[i]
-        last: Record | None = None
-        problem = ""
-        for text, problem in read(path, options.encoding):
-            if problem:
-                break
-            if last is not None:
-                yield replace(last, more=True)
-            last = Record(i + 1, text, label)
-        if problem or last is None:
-            yield BadRow(i + 1, 0, problem or "the text is empty")
-        else:
-            yield last
-
-
-def _whole(path: Path, encoding: str) -> Iterator[tuple[str, str]]:
-    text, problem = folders.whole(path, encoding)
-    if text or problem:
-        yield text, problem

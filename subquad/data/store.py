@@ -9,8 +9,7 @@ import glob
 import json
 import os
 import shutil
-import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -23,20 +22,19 @@ from subquad.data.arrayfile import ArrayFile, digest
 from subquad.data.batches import Examples
 from subquad.data.files import STDIN
 from subquad.data.folders import TextFiles
-from subquad.data.labels import Labels
 from subquad.data.ragged import Ragged
 from subquad.data.source import Record, Source
+from subquad.data.targets import Coding, per_row
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
+from subquad.locking import LOCK, alone_in
 
 #: Changes whenever a store of an older version would be read wrongly.
-VERSION = 1
+VERSION = 2
 #: Characters tokenised at a time.
 CHUNK = 1 << 21
-#: Seconds after which a store half built and not written to is taken for left behind.
-ABANDONED = 3600
 
-_FILES = {"tokens.npy", "offsets.npy", "rows.npy", "labels.npy", "store.json"}
+_FILES = {"tokens.npy", "offsets.npy", "rows.npy", "labels.npy", "store.json", LOCK}
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def tokenised(
     directory: Path,
     *,
     length: int | None = None,
-    labels: Labels | None = None,
+    labels: Coding | None = None,
     start: int | None = None,
 ) -> Stored:
     """The examples of ``source``, each cut to ``length`` tokens, from the store in ``directory`` if
@@ -79,9 +77,9 @@ def tokenised(
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         _sweep(directory)
-        building.mkdir()
-        _build(source, _Rows(tokenizer, length, start), building, key, labels=labels)
-        _put(building, directory)
+        with alone_in(building):
+            _build(source, _Rows(tokenizer, length, start), building, key, labels=labels)
+            _put(building, directory)
     except OSError as e:
         other = _opened(directory, key)  # another process may have been first
         if other is None:
@@ -100,7 +98,7 @@ def fingerprint(
     tokenizer: Tokenizer,
     *,
     length: int | None,
-    labels: Labels | None,
+    labels: Coding | None,
     start: int | None = None,
 ) -> str:
     """Changes with the content of the source, the way it is read, the tokenizer, the length and
@@ -145,7 +143,7 @@ def _opened(directory: Path, key: str) -> Stored | None:
                 return None
             arrays[name] = _load(directory / f"{name}.npy")
         tokens = Ragged(arrays["tokens"], arrays["offsets"])
-        examples = Examples(tokens, arrays.get("labels"))
+        examples = Examples(tokens, per_row(arrays.get("labels")))
         return Stored(examples, arrays["rows"], int(about["skipped"]), reused=True)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -169,11 +167,10 @@ def _refuse_foreign(directory: Path) -> None:
 
 
 def _sweep(directory: Path) -> None:
-    """Remove what killed processes left half built."""
+    """Remove what killed processes left half built; what a living one builds is locked."""
     for kind in ("building", "old"):
         for path in directory.parent.glob(f"{glob.escape(directory.name)}.{kind}-*"):
-            newest = max((p.stat().st_mtime for p in (path, *path.glob("*"))), default=0.0)
-            if time.time() - newest > ABANDONED:
+            with suppress(SubquadError), alone_in(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 
@@ -206,19 +203,19 @@ def _build(
     building: Path,
     key: str,
     *,
-    labels: Labels | None,
+    labels: Coding | None,
 ) -> None:
     with ExitStack() as stack:
         kinds: dict[str, type[np.generic]]
         kinds = {"tokens": np.int32, "offsets": np.int64, "rows": np.int64}
-        kinds |= {} if labels is None else {"labels": np.int64}
+        kinds |= {} if labels is None else {"labels": labels.dtype}
         files = {
             name: stack.enter_context(ArrayFile(building / f"{name}.npy", kind))
             for name, kind in kinds.items()
         }
         writer = _Writer(files, rows)
         for record in source.pieces():
-            number = -1
+            number: float = -1
             if labels is not None:
                 assert record.label is not None
                 number = labels.index(record.label, source.place(record.row))
@@ -250,13 +247,13 @@ class _Writer:
         self._tokenizer = rows.tokenizer
         self._length = rows.length
         self._first = [] if rows.start is None else [rows.start]
-        self._waiting: list[tuple[Record, int]] = []
+        self._waiting: list[tuple[Record, float]] = []
         self._characters = 0
         self._open_row = 0  # the row whose pieces are being written; 0 = none
         self._start = 0  # where its tokens, or those of the next row, begin
         files["offsets"].write(np.zeros(1, dtype=np.int64))
 
-    def add(self, record: Record, label: int) -> None:
+    def add(self, record: Record, label: float) -> None:
         self._waiting.append((record, label))
         self._characters += len(record.text)
         if self._characters >= CHUNK:
@@ -273,7 +270,7 @@ class _Writer:
         self._waiting.clear()
         self._characters = 0
 
-    def _write(self, record: Record, label: int, ids: npt.NDArray[np.int32]) -> None:
+    def _write(self, record: Record, label: float, ids: npt.NDArray[np.int32]) -> None:
         tokens = self._files["tokens"]
         if self._open_row not in (0, record.row):  # its end could not be read: it is no row
             tokens.truncate(self._start)

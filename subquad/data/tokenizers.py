@@ -16,6 +16,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, Self, get_args
 
@@ -24,7 +25,7 @@ import numpy.typing as npt
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from subquad.data import alphabets, sentencepiece, words
+from subquad.data import alphabets, sentencepiece, tokenizer_json, words
 from subquad.data.alphabets import PAD, SEPARATOR
 from subquad.data.ragged import Ragged
 from subquad.errors import SubquadError, UsageError
@@ -51,8 +52,11 @@ class Tokenizer:
         inner.encode_special_tokens = True
         self._inner = inner
         self._frame = frame
-        self._spelled = self._never_from_text()
         self._fast = alphabets.of(inner) or words.Words.of(inner)
+        self._size = tokenizer_json.size(inner)
+        #: The id of what the vocabulary lacks, where there is one.
+        self.unknown = tokenizer_json.unknown(inner)
+        self._spelled = self._never_from_text()
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], size: int) -> Self:
@@ -77,7 +81,12 @@ class Tokenizer:
         return cls(_bpe(texts, size) if kind == "bpe" else _unigram(texts, size))
 
     def __len__(self) -> int:
-        return int(self._inner.get_vocab_size())
+        """Rows of an embedding: the largest id and one, also where ids have gaps."""
+        return self._size
+
+    def ids(self) -> set[int]:
+        """All ids that stand for a token."""
+        return set(self._inner.get_vocab().values())
 
     @property
     def separator(self) -> int | None:
@@ -98,8 +107,7 @@ class Tokenizer:
 
     def with_specials(self, *names: str) -> Self:
         """The same with these specials, those that it lacks at the end."""
-        inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
-        return type(self)(alphabets.with_specials(inner, *names), self._frame)
+        return type(self)(tokenizer_json.with_specials(self._inner, *names), self._frame)
 
     def framed(self, before: int, after: int) -> Self:
         """The same, every text between these two ids, which count towards its length; the two texts
@@ -111,16 +119,12 @@ class Tokenizer:
         """The ids that every text stands between, where there are any."""
         return self._frame
 
-    @property
-    def unknown(self) -> int | None:
-        """The id of what the vocabulary lacks, where there is one."""
-        found = self._inner.token_to_id(alphabets.UNKNOWN)
-        return None if found is None else int(found)
-
-    @property
+    @cached_property
     def exact(self) -> bool:
         """Whether text survives, but for unknown tokens: not so with words, which are folded."""
-        return not isinstance(self._fast, words.Words)
+        if self._fast is not None:
+            return self.alphabet is not None
+        return tokenizer_json.is_exact(self._inner, self.unknown)
 
     @property
     def alphabet(self) -> alphabets.Bytes | alphabets.Chars | None:
@@ -128,8 +132,8 @@ class Tokenizer:
         return None if isinstance(self._fast, words.Words) else self._fast
 
     def token(self, i: int) -> str:
-        """How the vocabulary spells token ``i``."""
-        return str(self._inner.id_to_token(i))
+        """How the vocabulary spells token ``i``; "" where there is none."""
+        return str(self._inner.id_to_token(i) or "")
 
     @property
     def hash(self) -> str:
@@ -175,8 +179,8 @@ class Tokenizer:
                 yield row
 
     def _never_from_text(self) -> npt.NDArray[np.int64] | None:
-        """The specials that a SentencePiece Unigram would find where a text spells them out."""
-        if not isinstance(self._inner.model, models.Unigram) or self.unknown is None:
+        """The specials that a model of whole pieces would find where a text spells them out."""
+        if isinstance(self._inner.model, models.BPE) or self.unknown is None:
             return None
         return np.array(sorted(self.specials() - {self.unknown}), dtype=np.int64)
 
@@ -205,9 +209,11 @@ class Tokenizer:
         if path.suffix == ".model":
             return cls(sentencepiece.load(path))
         try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            inner = tokenizer_json.parse(path.read_text(encoding="utf-8"), path)
         except OSError as e:
             raise SubquadError(f"{path}: {e.strerror or e}") from None
+        except SubquadError:
+            raise
         except Exception as e:  # the library raises plain Exception
             raise SubquadError(f"{path} is not a tokenizer.json: {e}") from None
         return cls(inner)

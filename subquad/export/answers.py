@@ -10,32 +10,39 @@ One safetensors file of cases, named by their size: ``3x17.`` are 3 rows of 17 t
 | ``end.next_position``, ``end.next_layers.0.s``, … | causal: first row's state after the steps |
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
-from subquad.models import CausalModel, Classifier
+from subquad.errors import UsageError
+from subquad.models import CausalModel, Classifier, Embedding
+from subquad.storage import write_tensors
 
 FILE = "selftest.safetensors"
 #: None of them is the size of the example that a graph is made with.
 ROWS, LENGTHS = (1, 3), (1, 17, 300)
 STEPS = 2
+#: Tokens and mask → the tokens' types, or None (``Task.types``).
+Types = Callable[[Tensor, Tensor], Tensor | None]
 
 
-def save(model: Classifier | CausalModel, names: list[str], longest: int, path: Path) -> None:
-    """Write torch's answers; ``names`` are those of a causal model's states."""
+def save(
+    model: Classifier | CausalModel, types: Types, names: list[str], longest: int, path: Path
+) -> None:
+    """Write torch's answers; ``types`` are those of a classifier's tokens, ``names`` those of a
+    causal model's states."""
     found: dict[str, Tensor] = {}
     with torch.no_grad():
         for length in sorted({max(1, min(n, longest)) for n in LENGTHS}):
             for rows in ROWS:
                 if isinstance(model, Classifier):
-                    case = _classes(model, rows, length)
+                    case = _classes(model, types, rows, length)
                 else:
                     case = _continued(model, names, rows, length)
                 found |= {f"{rows}x{length}.{name}": t for name, t in case.items()}
-    save_file({name: t.clone().contiguous() for name, t in found.items()}, path)
+    write_tensors(path, {name: t.clone().contiguous() for name, t in found.items()})
 
 
 def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
@@ -47,12 +54,15 @@ def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
 
 def known_tokens(model: Classifier) -> int:
     """The ids that a row may hold: the one that stands for the row is not among them."""
-    return model.encoder.embedding.tokens.num_embeddings - (model.cls is not None)
+    front = model.encoder.embedding
+    if not isinstance(front, Embedding):
+        raise UsageError("no graph is made of a model that reads frames: tokens are expected")
+    return front.tokens.num_embeddings - (model.cls is not None)
 
 
-def _classes(model: Classifier, rows: int, length: int) -> dict[str, Tensor]:
+def _classes(model: Classifier, types: Types, rows: int, length: int) -> dict[str, Tensor]:
     tokens, mask = rows_of(known_tokens(model), rows, length)
-    return {"tokens": tokens, "mask": mask, "logits": model(tokens, mask)}
+    return {"tokens": tokens, "mask": mask, "logits": model(tokens, mask, types(tokens, mask))}
 
 
 def _continued(model: CausalModel, names: list[str], rows: int, length: int) -> dict[str, Tensor]:

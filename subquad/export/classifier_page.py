@@ -20,7 +20,7 @@ from subquad.export.rendering import Page, Pieces, write_page
 from subquad.export.vocabulary import reading
 from subquad.models import Classifier
 from subquad.run import Run
-from subquad.tasks.classify import Classify
+from subquad.tasks.outputs import ClassOutput
 
 PIECES = Pieces(
     template="classify.html.j2",
@@ -45,37 +45,32 @@ TEXTS = (
 )
 
 
-def write(run: Run, out: Path, precision: Precision = "f16") -> Page:
-    """Write the classifier ``run`` as one page.
+def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16") -> Page:
+    """Write the classifier ``run`` as one page that shows ``shown``.
 
     Raises:
         UsageError: the page does not implement this run; the reason is given.
     """
-    task = run.task
-    assert isinstance(task, Classify)
+    config, model = run.task.config, run.model.cpu()
     try:
-        if task.tokenizer is None:
-            raise UsageError("it reads pixels, and a page reads texts")
-        if task.config.data.pair is not None:
-            raise UsageError("it reads pairs of texts, and a page one text: --to onnx exports it")
-        model = run.model.cpu()
-        assert isinstance(model, Classifier)
-        about: dict[str, Any] = {"plan": plan(model, task.config.model)}
-        about["vocabulary"] = reading(task.tokenizer)
+        if not isinstance(model, Classifier):
+            raise UsageError(f"a page has no code for a {type(model).__name__}")
+        about: dict[str, Any] = {"plan": plan(model, config.model)}
+        about["vocabulary"] = reading(shown.tokenizer)
         seen, about["tensors"], data = weights(model, precision)
     except UsageError as error:
         raise UsageError(f"{run.path} cannot become a page: {error}") from None
     about |= {
         "name": run.path.resolve().name,
         "made_by": f"subquad {subquad.__version__}",
-        "mixer": ", ".join(dict.fromkeys(task.config.model.layer_mixers())),
+        "mixer": ", ".join(dict.fromkeys(config.model.layer_mixers())),
         "parameters": sum(p.numel() for p in model.parameters()),
         "precision": precision,
-        "labels": task.labels.names,
-        "length": task.config.data.length,
-        "frame": task.tokenizer.frame,
+        "labels": shown.classes,
+        "length": config.data.length,
+        "frame": shown.tokenizer.frame,
         "weights_sha256": hashlib.sha256(data).hexdigest(),
-        "test": reference(seen, task.tokenizer, task.config.data.length),
+        "test": reference(seen, shown.tokenizer, config.data.length),
     }
     return write_page(out, PIECES, about, data)
 

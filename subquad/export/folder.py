@@ -16,6 +16,8 @@ from subquad.export import answers
 #: Largest difference from torch, relative to the largest output where that is above 1.
 TOLERANCE = 1e-4
 ABOUT = "about.json"
+#: States of which nothing has been read; folders of version 0.1 have none, and begin with zeros.
+START = "start.safetensors"
 
 Arrays = dict[str, np.ndarray]
 
@@ -80,18 +82,19 @@ def compare(folder: Path) -> float:
     causal = (folder / "step.onnx").exists()
     names = ("prefill.onnx", "step.onnx") if causal else ("model.onnx",)
     graphs = [Graph(folder / name) for name in names]
-    return max(_case(graphs, size, case) for size, case in cases.items())
+    start = load_file(folder / START) if (folder / START).exists() else {}
+    return max(_case(graphs, size, case, start) for size, case in cases.items())
 
 
-def _case(graphs: list["Graph"], size: str, case: Arrays) -> float:
+def _case(graphs: list["Graph"], size: str, case: Arrays, start: Arrays) -> float:
     feed = {name: case[name] for name in ("tokens", "mask")}
     if len(graphs) == 1:
         return graphs[0].differs(graphs[0].run(feed), {"logits": case["logits"]}, size)
     prefill, step = graphs
     ends = {n.removeprefix("end."): a for n, a in case.items() if n.startswith("end.")}
-    for name, end in ends.items():
-        empty = np.zeros((len(feed["tokens"]), *end.shape[1:]), end.dtype)
-        feed[name.removeprefix("next_")] = empty
+    for next_name, end in ends.items():
+        name = next_name.removeprefix("next_")
+        feed[name] = np.repeat(start.get(name, np.zeros_like(end)), len(feed["tokens"]), axis=0)
     found = prefill.run(feed)
     worst = prefill.differs(found, {"logits": case["logits"]}, size)
     for i in range(answers.STEPS):

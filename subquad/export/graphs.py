@@ -8,14 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
-from subquad.export.operator import ByOperator
-from subquad.mixers import CausalMixer, State
-from subquad.mixers.convolution import CausalConvolution, LastInputs
-from subquad.mixers.fnet import FNet, definition
-from subquad.mixers.linear import CausalLinearAttention, LinearAttention
-from subquad.mixers.linear_parts import LinearState
-from subquad.mixers.none import NoMixing, Nothing
-from subquad.mixers.raster import CausalRaster
+from subquad.export.answers import Types
+from subquad.mixers.capabilities import GraphForm
 from subquad.models import CausalModel, Classifier, ModelState
 from subquad.models.block import Block
 from subquad.models.embeddings import Embedding
@@ -23,72 +17,46 @@ from subquad.models.shared_levels import settle
 from subquad.shapes import Mask, Tokens
 
 
-class ByProducts(nn.Module):
-    """FNet's transform as products with DFT matrices: ONNX's own DFT is slow where it exists."""
-
-    def __init__(self, mixer: FNet) -> None:
-        super().__init__()
-        self.fixed = mixer.fixed_length is not None
-
-    def forward(self, x: Tensor, mask: Mask | None = None) -> Tensor:
-        return definition(x, None if self.fixed else mask)
-
-
-class Unchecked(Embedding):
-    """Positions beyond those learned are refused by the runtime, which looks them up."""
-
-    def _check(self, positions: Tensor) -> None: ...
-
-
-def plain(model: nn.Module, causal_form: str = "quadratic") -> nn.Module:
-    """A copy of ``model`` that can become a graph; ``causal_form`` is one of ``CAUSAL_FORMS``, or
-    ``"operator"``, ONNX's own."""
+def plain(model: nn.Module, form: GraphForm) -> nn.Module:
+    """A copy of ``model`` that can become a graph."""
     made = copy.deepcopy(model).cpu()
     settle(made)
     for module in made.modules():
-        if isinstance(module, LinearAttention):
-            module.form = "sums"
-        if isinstance(module, CausalLinearAttention):
-            if causal_form == "operator":
-                module.__class__ = ByOperator
-            else:
-                module.form = causal_form
+        if isinstance(module, Block):
+            module.mixer = module.mixer.for_graph(form)
         if isinstance(module, Embedding):
-            module.__class__ = Unchecked
-        if isinstance(module, Block) and isinstance(module.mixer, FNet):
-            module.mixer = ByProducts(module.mixer)  # type: ignore[assignment]
+            module.checked = False
     return made
 
 
 class Classes(nn.Module):
-    """tokens, mask → logits."""
+    """tokens, mask → logits. ``types`` makes the tokens' types from both, or says None."""
 
-    def __init__(self, model: Classifier) -> None:
+    def __init__(self, model: Classifier, types: Types) -> None:
         super().__init__()
-        self.model = plain(model)
+        self.model = plain(model, "rows")
+        self.types = types
 
     def forward(self, tokens: Tokens, mask: Mask) -> Tensor:
-        out: Tensor = self.model(tokens, mask)
+        out: Tensor = self.model(tokens, mask, self.types(tokens, mask))
         return out
 
 
 class Continues(nn.Module):
     """What prefill and step share: states as a flat list of tensors."""
 
-    def __init__(self, model: CausalModel, form: str) -> None:
+    def __init__(self, model: CausalModel, form: GraphForm) -> None:
         super().__init__()
         made = plain(model, form)
         assert isinstance(made, CausalModel)
         self.model = made
+        self.kinds = [type(state) for state in model.empty_state(1).layers]
 
     def after(
         self, tokens: Tokens, mask: Mask | None, position: Tensor, states: list[Tensor]
     ) -> tuple[Tensor, ...]:
-        left, layers = list(states), []
-        for block in self.model.blocks:
-            assert isinstance(block, Block)
-            kind = KINDS[type(block.mixer)]
-            layers.append(kind(*(left.pop(0) for _ in fields(kind))))
+        left = list(states)
+        layers = [kind(*(left.pop(0) for _ in fields(kind))) for kind in self.kinds]
         logits, state = self.model.scan(tokens, ModelState(position, tuple(layers)), mask)
         flat = [t for layer in state.layers for t in layer.tensors().values()]
         return (logits[:, -1], state.position, *flat)
@@ -98,7 +66,7 @@ class Prefill(Continues):
     """Many tokens at once, padding on the left: tokens, mask, position, states → logits after the
     last token, and the same again."""
 
-    def __init__(self, model: CausalModel, form: str = "quadratic") -> None:
+    def __init__(self, model: CausalModel, form: GraphForm = "many") -> None:
         super().__init__(model, form)
 
     def forward(
@@ -110,48 +78,33 @@ class Prefill(Continues):
 class Step(Continues):
     """One token: tokens ``[b]``, position, states → logits, position, states."""
 
-    def __init__(self, model: CausalModel, form: str = "recurrent") -> None:
+    def __init__(self, model: CausalModel, form: GraphForm = "one") -> None:
         super().__init__(model, form)
 
     def forward(self, tokens: Tensor, position: Tensor, states: list[Tensor]) -> tuple[Tensor, ...]:
         return self.after(tokens.unsqueeze(1), None, position, states)
 
 
-#: Mixers whose state has a fixed size, and its type.
-KINDS: dict[type[nn.Module], type[State]] = {
-    CausalLinearAttention: LinearState,
-    ByOperator: LinearState,
-    CausalConvolution: LastInputs,
-    CausalRaster: LastInputs,
-    NoMixing: Nothing,
-}
-
-
 def state_names(model: CausalModel) -> list[str]:
     """``layers.0.s``, ``layers.0.z``, …: the states in order.
 
     Raises:
-        UsageError: a layer's state is not of those that a graph is made for.
+        UsageError: a layer's state grows with what it has read.
     """
+    before = model.empty_state(1)
+    after = model.scan(torch.zeros(1, 1, dtype=torch.long), before)[1]
     names = []
-    for i, block in enumerate(model.blocks):
-        assert isinstance(block, Block)
-        if type(block.mixer) not in KINDS:
-            found = type(block.mixer).__name__
+    for i, (empty, one) in enumerate(zip(before.layers, after.layers, strict=True)):
+        kept = one.tensors()
+        if any(kept[name].shape != t.shape for name, t in empty.tensors().items()):
             raise UsageError(
-                f"layer {i} is {found}; a step graph is made of linear attention and "
-                "convolutions, whose states have a fixed size"
+                f"layer {i} ({type(model.blocks[i].mixer).__name__}) remembers more with every "
+                "token; a step graph is made of mixers whose states have a fixed size"
             )
-        names += [f"layers.{i}.{field.name}" for field in fields(KINDS[type(block.mixer)])]
+        names += [f"layers.{i}.{name}" for name in kept]
     return names
 
 
 def empty_states(model: CausalModel, rows: int) -> list[Tensor]:
-    """Zeros: nothing has been read."""
-    found: list[Tensor] = []
-    for block in model.blocks:
-        assert isinstance(block, Block)
-        assert isinstance(block.mixer, CausalMixer)
-        nothing = torch.zeros(rows, 0, block.ff.inner.in_features)
-        found += block.mixer.scan(nothing)[1].tensors().values()
-    return found
+    """Nothing has been read."""
+    return [t for layer in model.empty_state(rows).layers for t in layer.tensors().values()]

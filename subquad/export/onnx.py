@@ -8,8 +8,10 @@ sizes than its graphs were made with, is not kept.
 | ``prefill.onnx`` | both, ``position`` int64 [batch], ``layers.0.s``, … | ``logits``, ``next_position``, ``next_layers.0.s``, … |
 | ``step.onnx`` | ``tokens`` int64 [batch], ``position``, ``layers.0.s``, … | the same |
 
-A mask is True at real tokens; prefill wants padding on the left. Positions and states are zero at
-the beginning; a text begins with the start token that ``about.json`` names.
+| ``start.safetensors`` | | one row of states, of which nothing has been read |
+
+A mask is True at real tokens; prefill wants padding on the left. A text begins at position zero
+with the states of ``start.safetensors`` and the start token that ``about.json`` names.
 """  # noqa: E501
 
 import json
@@ -21,14 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from subquad.checkpoint import write_atomically
 from subquad.errors import SubquadError, UsageError
 from subquad.export import answers, operator
-from subquad.export.folder import ABOUT, compare, sha256
+from subquad.export.folder import ABOUT, START, compare, sha256
 from subquad.export.graphs import Classes, Prefill, Step, empty_states, state_names
-from subquad.mixers.linear import CausalLinearAttention
+from subquad.mixers import Mixer
 from subquad.models import CausalModel, Classifier
 from subquad.run import Run
 
@@ -86,10 +89,9 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
 
 def _check_operator(run: Run) -> None:
     operator.known()
-    if not any(isinstance(m, CausalLinearAttention) for m in run.model.modules()):
-        raise UsageError(
-            f"{run.path}: no layer is causal linear attention, which the operator computes"
-        )
+    mixers = (m for m in run.model.modules() if isinstance(m, Mixer))
+    if not any(m.onnx_operator == operator.NAME for m in mixers):
+        raise UsageError(f"{run.path}: no layer can be ONNX's operator {operator.NAME}")
 
 
 def _about(run: Run, opset: int) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
     names: list[str] = []
     if isinstance(model, Classifier):
         longest = run.config.data.length
-        _classes(model.cpu(), longest, folder / "model.onnx")
+        _classes(model.cpu(), run.task.types, longest, folder / "model.onnx")
     elif isinstance(model, CausalModel):
         names = state_names(model)
         learned = model.embedding.kind == "learned"
@@ -110,25 +112,30 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
         _causal(model.cpu(), names, folder, opset)
     else:
         raise UsageError(f"{run.path}: no graph is made of a {type(model).__name__}")
-    answers.save(model, names, longest, folder / answers.FILE)
+    if isinstance(model, CausalModel):
+        save_file(dict(zip(names, empty_states(model, 1), strict=True)), folder / START)
+    answers.save(model, run.task.types, names, longest, folder / answers.FILE)
 
 
-def _classes(model: Classifier, longest: int, path: Path) -> None:
+def _classes(model: Classifier, types: answers.Types, longest: int, path: Path) -> None:
     tokens, mask = answers.rows_of(answers.known_tokens(model), 2, min(5, longest))
     both = {0: "batch", 1: "length"}
     names = (["tokens", "mask"], ["logits"])
-    _export(Classes(model), (tokens, mask), (both, both), names, path, OPSET)
+    _export(Classes(model, types), (tokens, mask), (both, both), names, path, OPSET)
 
 
 def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> None:
     tokens, mask = answers.rows_of(model.outputs, 2, 5)
     position = torch.tensor([1, 2])
-    states = [torch.rand_like(s) for s in empty_states(model, 2)]
+    read = model.scan(tokens[:, :2])[1]
+    states = [t for layer in read.layers for t in layer.tensors().values()]
     whole, rows = {0: "batch", 1: "length"}, {0: "batch"}
     many = [rows for _ in states]
     wanted = ["logits", "next_position", *(f"next_{name}" for name in names)]
-    forms = ("operator",) * 2 if opset == operator.OPSET else ("quadratic", "recurrent")
-    prefill, step = Prefill(model, forms[0]), Step(model, forms[1])
+    if opset == operator.OPSET:
+        prefill, step = Prefill(model, "operator"), Step(model, "operator")
+    else:
+        prefill, step = Prefill(model), Step(model)
     given = ["tokens", "mask", "position", *names]
     example: tuple[Any, ...] = (tokens, mask, position, states)
     axes: tuple[Any, ...] = (whole, whole, rows, many)
@@ -149,24 +156,35 @@ def _export(
     log = logging.getLogger("torch.onnx")
     level = log.level
     log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's own insides
-        program = torch.onnx.export(
-            graph.eval(),
-            example,
-            dynamic_shapes=_named(dynamic),
-            input_names=names[0],
-            output_names=names[1],
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-    log.setLevel(level)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about torch's own insides
+            program = torch.onnx.export(
+                graph.eval(),
+                example,
+                dynamic_shapes=_named(dynamic),
+                input_names=names[0],
+                output_names=names[1],
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
+    finally:
+        log.setLevel(level)
     assert program is not None
     if opset == operator.OPSET:
         path.write_bytes(operator.standard(program.model_proto).SerializeToString())
     else:
         program.save(path)
+
+
+def _reason(error: BaseException) -> str:
+    """What torch's exporter stumbled over, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _named(dynamic: Any) -> Any:

@@ -21,9 +21,7 @@ from subquad.generation.packing import unsupported
 from subquad.generation.pictures import head_of
 from subquad.models import CausalModel
 from subquad.run import Run
-from subquad.tasks.classify import Classify
-from subquad.tasks.language import Language
-from subquad.tasks.pixels import Pixels
+from subquad.tasks.outputs import ClassOutput, Generated, TextOutput
 
 _WORKER = ("computing.js", "worker.js")
 
@@ -34,11 +32,14 @@ def web(run: Run, out: Path, precision: Precision = "f16") -> Page:
     Raises:
         UsageError: the page does not implement this run; the reason is given.
     """
-    if type(run.task) is Classify:  # and no task made from it
-        return classifier_page.write(run, out, precision)
+    try:
+        shown = run.task.page()
+    except UsageError as error:
+        raise UsageError(f"{run.path} cannot become a page: {error}") from None
+    if isinstance(shown, ClassOutput):
+        return classifier_page.write(run, shown, out, precision)
     model = run.model
-    reason = unsupported(model) if run.task.causal else f"the task is {run.config.task}"
-    if reason is not None:
+    if (reason := unsupported(model)) is not None:
         raise UsageError(f"{run.path} cannot become a page, which runs the step engine: {reason}")
     assert isinstance(model, CausalModel)
     try:
@@ -46,31 +47,26 @@ def web(run: Run, out: Path, precision: Precision = "f16") -> Page:
     except OSError:
         raise SubquadError(f"{ENGINE} is missing: `make wasm` builds it") from None
     made = payload(model.cpu(), precision)
-    about = _about(run, made, precision, engine)
+    about = _about(run, shown, made, precision, engine)
     kind = "text.js" if about["kind"] == "text" else "pictures.js"
     script = ("shared.js", "generating.js", kind)
     pieces = Pieces(template="generate.html.j2", worker=_WORKER, script=script)
     return write_page(out, pieces, about, made.data, engine)
 
 
-def _about(run: Run, made: Payload, precision: str, engine: bytes) -> dict[str, Any]:
-    task = run.task
+def _about(
+    run: Run, shown: Generated, made: Payload, precision: str, engine: bytes
+) -> dict[str, Any]:
     head, what = Head(), dict[str, Any]()
-    if isinstance(task, Language):
-        what = {"kind": "text", "vocabulary": vocabulary(task.tokenizer)}
-    elif isinstance(task, Pixels):
-        head = head_of(task)
-        what = {"kind": "pictures", "shape": task.images.shape, "levels": task.images.levels}
-        if len(task.images.shape) == 3 and task.images.shape[2] != 3:
-            found = "×".join(map(str, task.images.shape))
-            raise UsageError(f"a page draws grey and red-green-blue pictures; these are {found}")
+    if isinstance(shown, TextOutput):
+        what = {"kind": "text", "vocabulary": vocabulary(shown.tokenizer)}
     else:
-        raise UsageError(f"{run.path}: no page is made for the task {run.config.task}")
-    assert isinstance(task, Language | Pixels)
+        head = head_of(shown)
+        what = {"kind": "pictures", "shape": shown.shape, "levels": shown.levels}
     learned = made.model.embedding.kind == "learned"
     length = made.model.embedding.length if learned else None
     with torch.inference_mode():
-        test = reference(made.model, task.start, head, length)
+        test = reference(made.model, shown.start, head, length)
     return what | {
         "name": run.path.resolve().name,
         "made_by": f"subquad {subquad.__version__}",
@@ -80,7 +76,7 @@ def _about(run: Run, made: Payload, precision: str, engine: bytes) -> dict[str, 
         "spec": made.spec[:-1],
         "eps": made.spec[-1],
         "halves": made.halves,
-        "start": task.start,
+        "start": shown.start,
         "limit": length,
         "mixture": head.mixture,
         "mixture_levels": head.levels,

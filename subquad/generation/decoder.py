@@ -161,7 +161,7 @@ class EngineDecoder(Decoder):
         if CORE.block_bytes(self.packed.spec) != len(self.packed.block):
             raise AssertionError("the packed weights do not fill the engine's plan")
         threads = torch.get_num_threads()
-        self.memory = Memory.of(self.packed.spec)
+        self.memory = Memory(self.packed.layers)
         self.size = CORE.state_floats(self.packed.spec)
         self.engine = CORE.Engine(self.packed.spec, self.packed.block.data_ptr(), threads)
         self.engine.reserve(rows)

@@ -6,7 +6,6 @@ The order of the pieces is told in ``kernels/csrc/model.h``; this file follows i
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Literal, cast
 
 import torch
@@ -14,9 +13,8 @@ from einops import rearrange
 from torch import Tensor, nn
 
 from subquad.errors import UsageError
-from subquad.mixers.convolution import CausalConvolution
-from subquad.mixers.feature_maps import FEATURE_MAPS
-from subquad.mixers.linear import CausalLinearAttention
+from subquad.mixers import MIXERS, CausalMixer
+from subquad.mixers.capabilities import EngineLayer
 from subquad.models import CausalModel
 from subquad.models.block import Block
 from subquad.models.embeddings import sinusoid_rates
@@ -26,7 +24,6 @@ from subquad.models.shared_levels import settle
 Weights = Literal["fp32", "bf16", "int8"]
 _WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}
 _POSITIONS = {"none": 0, "learned": 1, "sinusoidal": 2}
-_PHI = {"elu+1": 0, "relu": 1, "relu^2": 2, "softmax": 3}
 #: Rows are filled with zeros to a multiple of this many elements.
 ROW = 16
 #: Rows of a matrix that lie together, ``ROW`` columns at a time.
@@ -44,6 +41,8 @@ class Packed:
     spec: tuple[int | float, ...]
     block: Tensor
     """uint8, its first byte aligned to ``ALIGNED``."""
+    layers: tuple[EngineLayer, ...]
+    """Its mixers, which know where their states lie."""
 
 
 def unsupported(model: nn.Module) -> str | None:
@@ -51,31 +50,53 @@ def unsupported(model: nn.Module) -> str | None:
     if not isinstance(model, CausalModel):
         return "it does not generate"
     if model.embedding.projection is not None:
-        return "it knows no projection of embeddings (projection)"
-    taps = [mixer.past + 1 for mixer in convolutions(model)]
-    if len(set(taps)) > 1:
-        return "its convolutions have one width"
-    for i, block in enumerate(model.blocks):
+        return "its embeddings are projected (projection), which the engine cannot do"
+    for block in model.blocks:
         assert isinstance(block, Block)
-        if i >= len(taps) and not isinstance(block.mixer, CausalLinearAttention):
-            return (
-                "it runs linear attention, with convolutions at the bottom, not "
-                f"{type(block.mixer).__name__}"
-            )
         if not isinstance(block.dense, nn.Identity):
-            return "it knows no linear map after the mixer (mixer_dense)"
+            return "it has a linear map after the mixer (mixer_dense), which the engine cannot do"
         if block.ff.gelu is not tanh_gelu:
-            return "it has GELU in its tanh form only (gelu)"
+            return "its GELU is not the tanh form (gelu), the only one of the engine"
     if any(p.dtype != torch.float32 for p in model.parameters()):
-        return "weights are not fp32"
+        return "its weights are not fp32"
+    return _unsupported_layer(model)
+
+
+def _unsupported_layer(model: CausalModel) -> str | None:
+    """Why the engine cannot run the mixers; None if it can."""
+    found: dict[tuple[str, str], int] = {}
+    above = False
+    for i, mixer in enumerate(_mixers(model)):
+        layer, name = mixer.engine_layer(), type(mixer).__name__
+        if layer is None:
+            return f"layer {i} is {name}; the engine runs {', '.join(known())}"
+        if above and layer.kind == "local":
+            return f"layer {i}, {name}, is not at the bottom, where the engine has such layers"
+        above = above or layer.kind != "local"
+        for setting, value in layer.settings().items():
+            first = found.setdefault((layer.kind, setting), value)
+            if first != value:
+                return (
+                    f"its layers differ in {setting} ({first}, and {value} in layer {i}), "
+                    "of which the engine has one"
+                )
     return None
 
 
-def convolutions(model: CausalModel) -> list[CausalConvolution]:
-    """The mixers of the bottom blocks, as far as they are convolutions."""
-    mixers = (cast(Block, block).mixer for block in model.blocks)
-    bottom = takewhile(lambda mixer: isinstance(mixer, CausalConvolution), mixers)
-    return [cast(CausalConvolution, mixer) for mixer in bottom]
+def known() -> list[str]:
+    """The mixers that the engine runs."""
+    causal = {name: entry.causal for name, entry in MIXERS.items()}
+    return [n for n, c in causal.items() if c and c.engine_layer is not CausalMixer.engine_layer]
+
+
+def _mixers(model: CausalModel) -> list[CausalMixer]:
+    return [cast(CausalMixer, cast(Block, block).mixer) for block in model.blocks]
+
+
+def engine_layers(model: CausalModel) -> tuple[EngineLayer, ...]:
+    """The mixers of a model that the engine can run, as its layers."""
+    layers = [mixer.engine_layer() for mixer in _mixers(model)]
+    return tuple(layer for layer in layers if layer is not None)
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -124,21 +145,21 @@ def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
     for piece in filled:
         block[at : at + len(piece)] = piece
         at += -(-len(piece) // ALIGNED) * ALIGNED
-    return Packed(_spec(model, weights), block)
+    return Packed(_spec(model, weights), block, engine_layers(model))
 
 
 def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     first = model.blocks[0]
     assert isinstance(first, Block)
     embedding = model.embedding
-    local = convolutions(model)
-    attends = [b.mixer for b in model.blocks if isinstance(b.mixer, CausalLinearAttention)]
-    heads = attends[0].projections.heads if attends else 1
-    maps = [name for name, f in FEATURE_MAPS.items() if attends and f is attends[0].phi]
+    layers = engine_layers(model)
+    # The same in all layers that have it; the engine reads none where no layer does.
+    usual = {"heads": 1, "phi": 0, "taps": 0}
+    settings = usual | {name: n for layer in layers for name, n in layer.settings().items()}
     return (
         len(model.blocks),
         embedding.tokens.embedding_dim,
-        heads,
+        settings["heads"],
         first.ff.inner.out_features,
         embedding.tokens.num_embeddings,
         model.outputs,
@@ -146,10 +167,10 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
         int(first.pre),
         int(model.head is None),
         _POSITIONS[embedding.kind],
-        _PHI[maps[0]] if maps else 0,
+        settings["phi"],
         _WEIGHTS[weights],
-        len(local),
-        local[0].past + 1 if local else 0,
+        sum(layer.kind == "local" for layer in layers),
+        settings["taps"],
         first.norm_mixer.eps,
     )
 
@@ -164,14 +185,13 @@ def pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
         yield sinusoid_rates(embedding.tokens.embedding_dim)
     if embedding.norm is not None:
         yield from _norm(embedding.norm)
-    for block in model.blocks:
+    for block, layer in zip(model.blocks, engine_layers(model), strict=True):
         assert isinstance(block, Block)
-        if isinstance(block.mixer, CausalConvolution):
-            yield from block.mixer.every_tap().flatten(1).T.contiguous()  # tap by tap, always fp32
-        else:
-            assert isinstance(block.mixer, CausalLinearAttention)
-            yield from _affine(block.mixer.projections.qkv, weights)
-            yield from _affine(block.mixer.projections.out, weights)
+        for weight in layer.weights():
+            if isinstance(weight, nn.Linear):
+                yield from _affine(weight, weights)
+            else:
+                yield weight
         yield from _norm(block.norm_mixer)
         yield from _affine(block.ff.inner, weights)
         yield from _affine(block.ff.outer, weights)

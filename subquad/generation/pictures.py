@@ -13,7 +13,7 @@ from subquad.generation.packing import Weights
 from subquad.generation.sampling import Head, Sampling
 from subquad.models import CausalModel
 from subquad.run import Run
-from subquad.tasks.pixels import Pixels
+from subquad.tasks.outputs import PictureOutput
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,9 @@ class Images:
     """``step engine`` or ``torch scan``."""
 
 
-def head_of(task: Pixels) -> Head:
-    """What the outputs of a pixels run stand for."""
-    mixture = task.config.model.mixture
-    return Head(mixture=mixture, levels=task.images.levels if mixture else 0)
+def head_of(made: PictureOutput) -> Head:
+    """What the outputs of a model that draws ``made`` stand for."""
+    return Head(mixture=made.mixture, levels=made.levels if made.mixture else 0)
 
 
 def images(
@@ -55,32 +54,32 @@ def images(
         UsageError: the run is of another task, what is given has another shape or other levels, or
             nothing would be drawn.
     """
-    task, model = run.task, run.model
-    if not isinstance(task, Pixels) or not isinstance(model, CausalModel):
-        raise UsageError(f"{run.path} is a {run.config.task} run; only pixels runs draw images")
+    made, model = run.task.generates(), run.model
+    if not isinstance(made, PictureOutput) or not isinstance(model, CausalModel):
+        raise UsageError(f"{run.path} is a {run.config.task} run; it draws no images")
     if how.repetition_penalty != 1:
         raise UsageError("a repetition penalty is for texts: pixels repeat")
-    head = head_of(task)
+    head = head_of(made)
     if head.mixture and (how.top_k, how.top_p, how.min_p) != (0, 1.0, 0.0):
         raise UsageError(
             "top-k, top-p and min-p choose among levels; this run draws from logistics"
         )
-    kept = _kept(task, samples, given, keep)
-    start = torch.full((len(kept), 1), task.start)
+    kept = _kept(made, samples, given, keep)
+    start = torch.full((len(kept), 1), made.start)
     prompt = torch.cat([start, torch.from_numpy(kept)], dim=1).to(run.device)
     decoder = decoder_for(model, rows=len(prompt), weights=weights, head=head)
-    steps = task.images.length - kept.shape[1]
+    steps = made.length - kept.shape[1]
     drawn = continue_tokens(decoder, prompt, steps, how, watch=watch)
     whole = np.concatenate([kept, drawn.cpu().numpy()], axis=1)
-    pixels = whole.reshape(len(whole), *task.images.shape)
-    return Images(pixels, task.images.levels, decoder.nbytes, decoder.name)
+    pixels = whole.reshape(len(whole), *made.shape)
+    return Images(pixels, made.levels, decoder.nbytes, decoder.name)
 
 
 def _kept(
-    task: Pixels, samples: int, given: npt.NDArray[np.integer] | None, keep: float
+    made: PictureOutput, samples: int, given: npt.NDArray[np.integer] | None, keep: float
 ) -> npt.NDArray[np.int64]:
     """The pixels that every row begins with, ``[n, k]``."""
-    shape, levels = task.images.shape, task.images.levels
+    shape, levels = made.shape, made.levels
     if given is None:
         return np.zeros((samples, 0), np.int64)
     if given.shape[1:] != shape:
@@ -93,5 +92,5 @@ def _kept(
     if not 0 <= keep < 1:
         raise UsageError(f"keep={keep} must be at least 0 and below 1: a part of the image's rows")
     rows = int(keep * shape[0])
-    first = given.reshape(len(given), -1)[:, : rows * (task.images.length // shape[0])]
+    first = given.reshape(len(given), -1)[:, : rows * (made.length // shape[0])]
     return np.repeat(first.astype(np.int64), samples, axis=0)

@@ -12,8 +12,7 @@ from subquad.generation.pictures import images
 from subquad.generation.sampling import Sampling
 from subquad.generation.texts import Request, write
 from subquad.run import Run
-from subquad.tasks.language import Language
-from subquad.tasks.pixels import Pixels
+from subquad.tasks.outputs import TextOutput
 
 #: What each kind of run can be asked for, beside the fields of ``Sampling``.
 TEXTS = {"samples", "length", "stop", "beams", "weights"}
@@ -46,19 +45,16 @@ def generate(
         UsageError: the run's task does not generate, or an option is unknown or not for this run.
     """
     how = Sampling(**{f.name: options.pop(f.name) for f in fields(Sampling) if f.name in options})
-    if isinstance(run.task, Language):
+    made = run.task.generates()
+    if isinstance(made, TextOutput):
         _only(TEXTS, options, f"{run.path} writes texts")
         if prompt is not None:
             options["prompts"] = [prompt] if isinstance(prompt, str) else list(prompt)
         return [text.text for text in write(run, Request(**options), how).texts]
-    if isinstance(run.task, Pixels):
-        if prompt is not None:
-            raise UsageError(f"prompt is for texts; {run.path} draws images: give an image")
-        _only(IMAGES, options, f"{run.path} draws images")
-        return images(run, options.pop("samples", 1), how, **options).pixels
-    raise UsageError(
-        f"{run.path} is a {run.config.task} run, which generates nothing: use run.predict"
-    )
+    if prompt is not None:
+        raise UsageError(f"prompt is for texts; {run.path} draws images: give an image")
+    _only(IMAGES, options, f"{run.path} draws images")
+    return images(run, options.pop("samples", 1), how, **options).pixels
 
 
 def _only(known: set[str], options: dict[str, Any], what: str) -> None:

@@ -11,7 +11,7 @@ from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from subquad.checkpoint import MODEL, write_atomically
+from subquad.checkpoint import MODEL
 from subquad.errors import SubquadError, UsageError
 from subquad.generation.decoder import Streams
 from subquad.models import ModelState
@@ -73,7 +73,7 @@ class Saved:
             "model": self.model,
             "weights": self.weights,
         }
-        write_atomically(path, lambda p: self.state.save(p, about=about))
+        self.state.save(path, about=about)
 
     @classmethod
     def load(cls, path: Path) -> "Saved":

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -27,7 +28,7 @@ from subquad.generation.saved import Saved, fingerprint
 from subquad.generation.streaming import TextStream
 from subquad.models import CausalModel
 from subquad.run import Run
-from subquad.tasks.language import Language
+from subquad.tasks.outputs import TextOutput
 
 #: Tokens of a text, if nobody says how many.
 USUAL_LENGTH = 200
@@ -103,9 +104,9 @@ def write(
         UsageError: the run is of another task, a prompt and length do not fit the positions that
             the model has learned, or parts of the request do not go together.
     """
-    task, model = run.task, run.model
-    if not isinstance(task, Language) or not isinstance(model, CausalModel):
-        raise UsageError(f"{run.path} is a {run.config.task} run; only language runs write texts")
+    task, model = run.task.generates(), run.model
+    if not isinstance(task, TextOutput) or not isinstance(model, CausalModel):
+        raise UsageError(f"{run.path} is a {run.config.task} run; it writes no texts")
     _check(request, how)
     if request.state is not None:
         request.state.check(run, request.weights)
@@ -132,7 +133,7 @@ def _check(request: Request, how: Sampling) -> None:
             raise UsageError("beams take the likeliest: temperature, top-k and so on mean nothing")
 
 
-def _ids(task: Language, prompt: str, request: Request) -> list[int]:
+def _ids(task: TextOutput, prompt: str, request: Request) -> list[int]:
     try:
         prompt.encode()
     except UnicodeEncodeError:
@@ -194,7 +195,7 @@ class _Job:
     """A request in hand."""
 
     run: Run
-    task: Language
+    task: TextOutput
     request: Request
     how: Sampling
     length: int
@@ -207,6 +208,12 @@ class _Job:
         state = None if saved is None else saved.state
         return decoder_for(self.run.model, rows=rows, state=state, weights=self.request.weights)
 
+    def _streams(self, prompts: int) -> Streams:
+        """A sample's random stream is its number among those of its prompt: the same prompt and
+        seed give the same texts, whichever other prompts stand beside it."""
+        numbers = np.tile(np.arange(self.request.samples, dtype=np.uint64), prompts)
+        return Streams(numbers, np.zeros_like(numbers))
+
     def samples(self, prompts: Sequence[list[int]]) -> Texts:
         ids = [row for row in prompts for _ in range(self.request.samples)]
         named = [p for p in self.request.prompts for _ in range(self.request.samples)]
@@ -217,7 +224,7 @@ class _Job:
         ]
         decoder = self._decoder(len(texts))
         saved = self.request.state
-        streams = Streams.fresh(len(texts)) if saved is None else saved.streams()
+        streams = self._streams(len(prompts)) if saved is None else saved.streams()
         tokens, mask = left_padded(ids)
         unread = prefill(decoder, tokens, self.how, streams, mask)
         exact = bool(self.request.stop) or self.request.save or self.listen is not None

@@ -71,7 +71,7 @@ def causal_linear_attention(
     if decay is not None:
         decay = _per_position(decay.to(wide(v.dtype)), k)
     given = q, k, v, mask, s0, z0, decay
-    form = _form(given, ops.causal_linear, linear_calls.Causal.apply, linear_calls.run_causal)
+    form = _form(given, ops.causal_linear, ops.Causal.apply, linear_calls.run_causal)
     out, s, z = form(*given, feature_map)
     return out if out.dtype == dtype else out.to(dtype), Sums(s, z)
 
@@ -82,7 +82,7 @@ def linear_attention(
     """Bidirectional: every token reads the sums over the whole row. Arguments as above."""
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
     given = q, k, v, mask
-    form = _form(given, ops.all_linear, linear_calls.All.apply, linear_calls.run_all)
+    form = _form(given, ops.all_linear, ops.All.apply, linear_calls.run_all)
     out = form(*given, feature_map)
     return out if out.dtype == dtype else out.to(dtype)
 

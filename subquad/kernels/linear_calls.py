@@ -1,5 +1,5 @@
-"""Linear attention by the core without torch's dispatcher, which costs more than a short row: for
-ordinary tensors that nobody traces. ``ops`` has the same as operators.
+"""The calls of the core for linear attention, and their gradients; ``ops`` makes operators and
+differentiable functions of them.
 
 Inputs are as ``subquad.kernels.linear`` leaves them: CPU tensors of one dtype, checked shapes,
 states and decay in ``wide(dtype)``.
@@ -131,38 +131,6 @@ def run_all_backward(
     views = tuple(view(x) for x in made)
     CORE.bidirectional_backward(_sizes(q, v, feature_map), (view(dout),), given, views)
     return made
-
-
-class Causal(torch.autograd.Function):
-    """``run_causal`` with gradients; those are not differentiable again, and say so."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        keep(ctx, inputs)
-        return run_causal(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, *above: Tensor | None) -> Any:
-        from subquad.kernels.ops import causal_linear_backward
-
-        form = causal_linear_backward if torch.is_grad_enabled() else run_causal_backward
-        return causal_gradients(ctx, form, *above)
-
-
-class All(torch.autograd.Function):
-    """``run_all``, likewise."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        keep(ctx, inputs)
-        return run_all(*inputs)
-
-    @staticmethod
-    def backward(ctx: Any, dout: Tensor | None) -> Any:
-        from subquad.kernels.ops import all_linear_backward
-
-        form = all_linear_backward if torch.is_grad_enabled() else run_all_backward
-        return all_gradients(ctx, form, dout)
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: Any = None) -> None:  # noqa: ARG001

@@ -1,6 +1,9 @@
 """The native core as torch operators: ``subquad::causal_linear``, ``subquad::all_linear`` and their
 backwards, which are the functions of ``linear_calls`` with shapes for tracing and with gradients.
 
+``Causal`` and ``All`` are the same without torch's dispatcher, which costs more than a short row:
+for ordinary tensors that nobody traces.
+
 A backward that is itself differentiated is refused by torch: the backward operators carry no
 gradient formula.
 """
@@ -58,3 +61,33 @@ def _all_gradients(ctx: Any, dout: Tensor | None) -> Any:
 
 causal_linear.register_autograd(_causal_gradients, setup_context=linear_calls.keep)
 all_linear.register_autograd(_all_gradients, setup_context=linear_calls.keep)
+
+
+class Causal(torch.autograd.Function):
+    """``run_causal`` with gradients; those are not differentiable again, and say so."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
+        linear_calls.keep(ctx, inputs)
+        return linear_calls.run_causal(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *above: Tensor | None) -> Any:
+        again = torch.is_grad_enabled()
+        form = causal_linear_backward if again else linear_calls.run_causal_backward
+        return linear_calls.causal_gradients(ctx, form, *above)
+
+
+class All(torch.autograd.Function):
+    """``run_all``, likewise."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        linear_calls.keep(ctx, inputs)
+        return linear_calls.run_all(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, dout: Tensor | None) -> Any:
+        again = torch.is_grad_enabled()
+        form = all_linear_backward if again else linear_calls.run_all_backward
+        return linear_calls.all_gradients(ctx, form, dout)

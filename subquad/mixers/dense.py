@@ -10,13 +10,12 @@ A shorter row uses the leading block of S, its real tokens taken in order, so th
 change a result. Cost: O(t²·d + t·d²).
 """
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import Mixer, zero_padding
+from subquad.mixers.initialisation import lecun_normal
 from subquad.shapes import Mask, Sequence
 
 
@@ -48,10 +47,9 @@ class _Dense(Mixer):
     hidden: Tensor
 
     def __init__(self, d: int, length: int) -> None:
-        super().__init__()
+        super().__init__(d)
         if not isinstance(length, int) or isinstance(length, bool) or length < 1:
             raise ValueError(f"length={length!r} must be a number of tokens, at least 1")
-        self.d = d
         self.length = length
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
@@ -74,13 +72,6 @@ class Dense(_Dense):
         super().__init__(d, length)
         self.time = nn.Parameter(0.02 * torch.randn(length, length))
         self.hidden = nn.Parameter(0.02 * torch.randn(d, d))
-
-
-def lecun_normal(n: int) -> Float[Tensor, "n n"]:
-    """Variance 1/n, cut at two standard deviations, as flax draws it."""
-    drawn = torch.empty(n, n)
-    nn.init.trunc_normal_(drawn, std=1.0, a=-2.0, b=2.0)
-    return drawn / (0.87962566103423978 * math.sqrt(n))
 
 
 class Random(_Dense):

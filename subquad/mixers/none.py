@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from subquad.mixers.base import CausalMixer, State, zero_padding
+from subquad.mixers.capabilities import PageLayer
 from subquad.shapes import Mask, Sequence
 
 
@@ -21,13 +22,12 @@ class NoMixing(CausalMixer):
 
     mixes: ClassVar[bool] = False
 
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.d = d
-
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, Nothing]:
         if state is not None and not isinstance(state, Nothing):
             raise TypeError(f"no mixing continues Nothing, not {type(state).__name__}")
         return zero_padding(x, mask), Nothing()
+
+    def page_layer(self) -> PageLayer:
+        return PageLayer("none")

@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
+from subquad.mixers.capabilities import Channel, Explanation
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
 
@@ -90,15 +91,21 @@ def definition(
     q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None
 ) -> Read:
     """Softmax in fp32 (fp64 stays) over the allowed keys; a query that may read none gets zeros."""
+    weights = attention_map(q, k, allowed)
+    return (weights @ v.to(weights.dtype)).to(v.dtype)  # Eq. (2)
+
+
+@at_own_precision
+def attention_map(
+    q: Queries, k: Heads, allowed: Bool[Tensor, "b q t"] | None = None
+) -> Float[Tensor, "b h q t"]:
+    """How much of each key every query reads; zeros for a query that may read none."""
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
     if allowed is None:
-        weights = scores.softmax(-1)
-    else:
-        hidden = ~allowed.unsqueeze(1)
-        weights = scores.masked_fill(hidden, torch.finfo(wide).min).softmax(-1)
-        weights = weights.masked_fill(hidden, 0)
-    return (weights @ v.to(wide)).to(v.dtype)  # Eq. (2)
+        return scores.softmax(-1)
+    hidden = ~allowed.unsqueeze(1)
+    return scores.masked_fill(hidden, torch.finfo(wide).min).softmax(-1).masked_fill(hidden, 0)
 
 
 def fused(q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None) -> Read:
@@ -114,7 +121,7 @@ class SoftmaxAttention(Mixer):
     """Bidirectional softmax attention, Eq. (2). Args: ``d`` width; ``heads``."""
 
     def __init__(self, d: int, *, heads: int) -> None:
-        super().__init__()
+        super().__init__(d)
         self.projections = Projections(d, heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
@@ -122,12 +129,16 @@ class SoftmaxAttention(Mixer):
         allowed = None if mask is None else mask.unsqueeze(1).expand(-1, x.shape[1], -1)
         return zero_padding(self.projections.merge(fused(q, k, v, allowed)), mask)
 
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        maps = _map(self.projections, x, mask, causal=False)
+        return Explanation({"attention received": Channel.of(maps.sum(2).mT)}, attention=maps)
+
 
 class CausalSoftmaxAttention(CausalMixer):
     """Causal softmax attention with a KV cache, Eq. (2). Args: ``d`` width; ``heads``."""
 
     def __init__(self, d: int, *, heads: int) -> None:
-        super().__init__()
+        super().__init__(d)
         self.projections = Projections(d, heads)
 
     def scan(
@@ -143,6 +154,23 @@ class CausalSoftmaxAttention(CausalMixer):
         after = KVCache(k=k, v=v, real=real) if state is None else state.extended(k, v, real)
         y = fused(q, after.k, after.v, _visible(after.real, x.shape[1]))
         return zero_padding(self.projections.merge(y), mask), after
+
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        maps = _map(self.projections, x, mask, causal=True)
+        return Explanation({"read by the last token": Channel.of(maps[:, :, -1].mT)}, maps)
+
+
+def _map(
+    projections: Projections, x: Sequence, mask: Mask | None, *, causal: bool
+) -> Float[Tensor, "b h t t"]:
+    """The attention map of a row; padding neither reads nor is read."""
+    q, k, _ = projections.split(zero_padding(x, mask))
+    b, t, _ = x.shape
+    allowed = torch.ones(b, t, t, dtype=torch.bool, device=x.device)
+    allowed = allowed.tril() if causal else allowed
+    if mask is not None:
+        allowed = allowed & mask.unsqueeze(1) & mask.unsqueeze(2)
+    return attention_map(q, k, allowed)
 
 
 def _visible(real: Bool[Tensor, "b s"], t: int) -> Bool[Tensor, "b t s"]:

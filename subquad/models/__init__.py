@@ -1,6 +1,7 @@
 """Everything that is not mixing: embeddings, blocks, heads, the state of a whole model."""
 
 from subquad.models.config import ModelConfig
+from subquad.models.embeddings import Embedding, Frames, FrontEnd
 from subquad.models.model import CausalModel, Classifier, Encoder
 from subquad.models.pretraining import Pretraining, TokenClassifier, choices
 from subquad.models.state import ModelState
@@ -8,7 +9,10 @@ from subquad.models.state import ModelState
 __all__ = [
     "CausalModel",
     "Classifier",
+    "Embedding",
     "Encoder",
+    "Frames",
+    "FrontEnd",
     "ModelConfig",
     "ModelState",
     "Pretraining",

@@ -1,12 +1,11 @@
 """The shape of a model: every choice that is not the data's, with its default in the field."""
 
-from dataclasses import dataclass, field, replace
-from inspect import Parameter
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from subquad.mixers import MIXERS, Mixer, build, options
+from subquad.mixers import ATTENTION, MIXERS, Mixer, build, class_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +36,12 @@ class ModelConfig:
     """A linear map after each mixer, as in Fastformer's released encoder."""
     gelu: Literal["tanh", "exact"] = "tanh"
     """Form of GELU in the feed-forward layers; FNet's code has tanh, Fastformer's exact."""
-    positions: Literal["learned", "sinusoidal", "none"] | None = "learned"
-    """How a token's place is known; only learned ones limit the length. None = by the mixers, and
-    said: none above a convolution, which tells neighbours apart, else learned."""
-    pooling: Literal["mean", "cls", "attention", "pooler"] = "mean"
-    """How a classifier sums up a row: the mean over real tokens, a leading token of its own, a
-    learned weighting of the tokens (as Fastformer's released encoder does), or BERT's pooler over
-    the row's first token."""
+    positions: Literal["learned", "sinusoidal", "none"] | None = field(
+        default="learned", metadata={"omitted": "by the mixers"}
+    )
+    """How a token's place is known; only learned positions limit the length. Where the mixers
+    choose, there are none above a convolution, which tells neighbours apart, and else learned ones;
+    a note says which."""
     types: int = 0
     """Kinds of segments with an embedding of their own (BERT's token types); 0 = none."""
     projection: bool = False
@@ -54,16 +52,14 @@ class ModelConfig:
     """Token id that fills rows up; only mixers that let padding take part ever see its vector."""
     dropout: float = 0.1
     """Part of the values dropped in training, after the embedding and each sublayer."""
-    token_dropout: float | None = 0.0
-    """Part of a row's tokens that a classifier does not see in training, drawn anew each time;
-    None = by the length of the texts, and said."""
     tied: bool = False
-    """Causal head shares its weights with the embedding."""
-    mixture: int = 0
-    """Pixels: logistics whose mixture gives a pixel's value (the papers': 10); 0 = a probability
-    for each level."""
-    waves: int = 0
-    """Pixels: cosines over the levels that the levels' vectors share; 0 = none."""
+    """The head shares its weights with the embedding."""
+
+    def __post_init__(self) -> None:
+        """Former names of mixers become their present ones."""
+        options = {MIXERS.canonical(name): chosen for name, chosen in self.mixer_options.items()}
+        object.__setattr__(self, "mixers", tuple(map(MIXERS.canonical, self.mixers)))
+        object.__setattr__(self, "mixer_options", options)
 
     def layer_mixers(self) -> tuple[str, ...]:
         """One mixer name per layer, bottom first.
@@ -76,7 +72,7 @@ class ModelConfig:
                 raise ValueError(f"hybrid={self.hybrid!r} takes one mixer, not {self.mixers}")
             attention = attention_layers(self.hybrid, self.layers)
             return tuple(
-                "softmax" if i in attention else self.mixers[0] for i in range(self.layers)
+                ATTENTION if i in attention else self.mixers[0] for i in range(self.layers)
             )
         if not 0 < len(self.mixers) <= self.layers:
             raise ValueError(
@@ -94,16 +90,21 @@ class ModelConfig:
         return replace(self, positions="none" if local else "learned")
 
     def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
-        """The mixer ``name`` with this model's width and options; those without a default are the
-        model's: its heads, its longest row."""
-        chosen = dict(self.mixer_options.get(name, {}))
-        known = options(name, causal=causal)
-        for option, value in (("heads", self.heads), ("length", length)):
-            if option in known and known[option] is Parameter.empty:
-                chosen.setdefault(option, value)
-        if chosen.get("padding") == "fixed":
-            chosen.setdefault("length", length)
-        return build(name, self.d, causal=causal, **chosen)
+        """The mixer ``name`` with this model's width and options, completed by what the model
+        has: its heads, its longest row."""
+        given = {"heads": self.heads, "length": length}
+        return build(name, self.d, causal=causal, **self._completed(name, causal, given))
+
+    def _completed(self, name: str, causal: bool, given: dict[str, Any]) -> dict[str, Any]:
+        chosen = self.mixer_options.get(name, {})
+        return class_of(name, causal=causal).completed(chosen, given)
+
+    def with_data(self, *, causal: bool, **given: Any) -> "ModelConfig":
+        """Mixers' options completed by what the data have: ``row``, the values in a row of a
+        picture."""
+        made = {name: self._completed(name, causal, given) for name in self.layer_mixers()}
+        made = {name: chosen for name, chosen in made.items() if chosen}
+        return replace(self, mixer_options=self.mixer_options | made)
 
     def check(self, *, causal: bool, length: int = 1) -> None:
         """Refuse a configuration that no model of rows up to ``length`` can have, before any work
@@ -115,30 +116,14 @@ class ModelConfig:
         for name in ("layers", "d", "heads", "ff"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.waves < 0:
-            raise ValueError(f"waves={self.waves} must be a count of cosines, or 0")
-        if self.mixture < 0:
-            raise ValueError(f"mixture={self.mixture} must be a count of logistics, or 0")
-        if self.mixture and self.tied:
-            raise ValueError("mixture and tied do not go together: a mixture has a head of its own")
         if not self.norm_eps > 0:
             raise ValueError(f"norm_eps={self.norm_eps} must be above zero")
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"{name}={getattr(self, name)!r} is not one of {', '.join(map(str, known))}"
-                )
+        check_choices(self)
         for name in ("types", "pad"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
-        for name in ("dropout", "token_dropout"):
-            if not 0 <= (getattr(self, name) or 0) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        kind = "causal model" if causal else "classifier"
-        for name in _BIDIRECTIONAL_ONLY if causal else _CAUSAL_ONLY:
-            usual = type(self).__dataclass_fields__[name].default
-            if getattr(self, name) != usual:
-                raise ValueError(f"{name}={getattr(self, name)!r} means nothing to a {kind}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
         used = self.layer_mixers()
         if self.share_mixers and len(set(used)) == len(used):
             raise ValueError(f"share_mixers: no two layers have the same mixer ({','.join(used)})")
@@ -174,12 +159,23 @@ def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
     return frozenset(range(first, first + n))
 
 
-_BIDIRECTIONAL_ONLY = ("pooling", "token_dropout", "types", "pad")
-_CAUSAL_ONLY = ("tied", "mixture", "waves")
-_CHOICES = {
-    "norm": ("pre", "post"),
-    "positions": ("learned", "sinusoidal", "none", None),
-    "pooling": ("mean", "cls", "attention", "pooler"),
-    "gelu": ("tanh", "exact"),
-    "initialisation": ("plain", "fnet"),
-}
+def literals(annotation: Any) -> tuple[Any, ...]:
+    """The values that ``Literal[…]`` or ``Literal[…] | None`` allows; () for other types."""
+    for part in (annotation, *get_args(annotation)):
+        if get_origin(part) is Literal:
+            return get_args(part)
+    return ()
+
+
+def check_choices(config: Any) -> None:
+    """Refuse a value that the ``Literal`` of its field does not list.
+
+    Raises:
+        ValueError: naming the field, what was found and what would be right.
+    """
+    hints = get_type_hints(type(config))
+    for one in fields(config):
+        known, value = literals(hints[one.name]), getattr(config, one.name)
+        optional = type(None) in get_args(hints[one.name])
+        if known and value not in known and not (value is None and optional):
+            raise ValueError(f"{one.name}={value!r} is not one of {', '.join(map(str, known))}")

@@ -1,29 +1,38 @@
 """The two models: a classifier over whole rows, and a causal model that streams."""
 
+from typing import Literal
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from subquad.mixers.base import Mixer, zero_padding
+from subquad.mixers.base import CausalMixer, Mixer, zero_padding
 from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
-from subquad.models.embeddings import Embedding, real_positions
+from subquad.models.embeddings import Embedding, FrontEnd, real_positions
 from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
 
+#: How a classifier sums up a row.
+Pooling = Literal["mean", "cls", "attention", "pooler"]
+
 
 class Encoder(nn.Module):
-    """Embeddings and bidirectional blocks: a vector per token.
+    """A front end and bidirectional blocks: a vector per token or frame.
+
+    Args: ``config``; ``front``, an ``Embedding`` or ``Frames``, which also says how long a row may
+    be.
 
     If a mixer is made for one length only (FNet's ``padding="fixed"``), rows are padded to it here
     and cut again, so that a row's result never depends on its batch.
     """
 
-    def __init__(self, config: ModelConfig, *, vocabulary: int, length: int) -> None:
+    def __init__(self, config: ModelConfig, front: FrontEnd) -> None:
         super().__init__()
-        self.embedding = Embedding(config, vocabulary=vocabulary, length=length)
+        length = front.length
+        self.embedding = front
         self.blocks = blocks(config, causal=False, length=length)
         self.pad = config.pad
         last = config.norm == "pre"
@@ -38,20 +47,21 @@ class Encoder(nn.Module):
 
     def forward(
         self,
-        tokens: Tokens,
+        tokens: Tensor,
         mask: Mask | None = None,
         positions: Positions | None = None,
         types: Tokens | None = None,
     ) -> Sequence:
-        """Vectors ``[b, t, d]``. ``positions`` are those of the real tokens; None counts them."""
+        """Vectors ``[b, t, d]`` of ``tokens``, ids ``[b, t]`` or frames ``[b, t, f]``.
+        ``positions`` are those of the real tokens; None counts them."""
         t = tokens.shape[1]
         if self.fixed_length is not None:
             assert positions is None, "padding takes part, so its places are counted here"
             fill = (0, max(self.fixed_length - t, 0))
-            real = torch.ones_like(tokens, dtype=torch.bool) if mask is None else mask
-            mask = nn.functional.pad(real, fill)
+            real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+            mask = nn.functional.pad(real if mask is None else mask, fill)
             types = None if types is None else nn.functional.pad(types, fill).masked_fill(~mask, 0)
-            tokens = nn.functional.pad(tokens, fill).masked_fill(~mask, self.pad)
+            tokens = _padded(tokens, mask, self.pad)
         if positions is None:
             positions = real_positions(tokens, mask)
         if self.fixed_length is not None and mask is not None:
@@ -65,6 +75,15 @@ class Encoder(nn.Module):
         return out
 
 
+def _padded(tokens: Tensor, mask: Mask, pad: int) -> Tensor:
+    """Rows as long as ``mask``; where it is False, tokens are ``pad`` and frames are zero."""
+    if tokens.dim() == 3:
+        longer = nn.functional.pad(tokens, (0, 0, 0, mask.shape[1] - tokens.shape[1]))
+        return longer.masked_fill(~mask.unsqueeze(-1), 0)
+    longer = nn.functional.pad(tokens, (0, mask.shape[1] - tokens.shape[1]))
+    return longer.masked_fill(~mask, pad)
+
+
 class Pooler(nn.Module):
     """BERT's summary of a row: tanh of a linear layer over its first real token."""
 
@@ -76,25 +95,45 @@ class Pooler(nn.Module):
         if mask is None:
             return torch.tanh(self.dense(x[:, 0]))
         first = mask.int().argmax(1)
-        return torch.tanh(self.dense(x[torch.arange(len(x), device=x.device), first]))
+        rows = torch.arange(x.shape[0], device=x.device)  # whose number a graph leaves open
+        return torch.tanh(self.dense(x[rows, first]))
 
 
 class Classifier(nn.Module):
-    """A row of tokens → one of ``classes`` (one class: a number, for regression or for a choice).
+    """A row → one of ``classes`` (one class: a number, for regression or for a choice).
+
+    Rows are of tokens, ``vocabulary`` of them and at most ``length`` in a row, or else of whatever
+    the front end ``front`` reads.
 
     ``pooling="cls"`` puts a token of its own (id ``vocabulary``) before every row and reads there;
     ``"mean"`` averages over the real tokens; ``"attention"`` weighs them; ``"pooler"`` reads the
-    row's first token, as BERT.
+    row's first token, as BERT. ``token_dropout`` is the part of a row's tokens that is left out in
+    training.
     """
 
-    def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        classes: int,
+        vocabulary: int = 0,
+        length: int = 0,
+        front: FrontEnd | None = None,
+        pooling: Pooling = "mean",
+        token_dropout: float = 0.0,
+    ) -> None:
         super().__init__()
-        self.cls = vocabulary if config.pooling == "cls" else None
-        extra = 0 if self.cls is None else 1
-        self.encoder = Encoder(config, vocabulary=vocabulary + extra, length=length + extra)
+        self.pooling = pooling
+        self.cls = vocabulary if pooling == "cls" else None
+        if front is None:
+            extra = 0 if self.cls is None else 1
+            front = Embedding(config, vocabulary=vocabulary + extra, length=length + extra)
+        elif self.cls is not None:
+            raise ValueError("pooling='cls' puts a token before each row, and here are no tokens")
+        self.encoder = Encoder(config, front)
         poolers = {"attention": AttentionPooling, "pooler": Pooler}
-        self.pooler = poolers[config.pooling](config.d) if config.pooling in poolers else None
-        self.token_dropout = config.token_dropout or 0.0
+        self.pooler = poolers[pooling](config.d) if pooling in poolers else None
+        self.token_dropout = token_dropout
         self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)
         initialise(self, config.initialisation)
@@ -112,9 +151,9 @@ class Classifier(nn.Module):
         return zero_padding(x, mask).sum(1) / count
 
     def forward(
-        self, tokens: Tokens, mask: Mask | None = None, types: Tokens | None = None
+        self, tokens: Tensor, mask: Mask | None = None, types: Tokens | None = None
     ) -> Float[Tensor, "b c"]:
-        """Logits ``[b, c]``."""
+        """Logits ``[b, c]`` of ``tokens``, ids ``[b, t]`` or frames ``[b, t, f]``."""
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
             mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=True)
@@ -127,38 +166,54 @@ class Classifier(nn.Module):
         return out
 
     def _fewer(
-        self, tokens: Tokens, mask: Mask | None, types: Tokens | None
+        self, tokens: Tensor, mask: Mask | None, types: Tokens | None
     ) -> tuple[
-        Int[Tensor, "b s"],
+        Tensor,
         Bool[Tensor, "b s"] | None,
         Int[Tensor, "b s"] | None,
         Int[Tensor, "b s"] | None,
     ]:
         """Some tokens left out, which saves their work. The others keep their places."""
-        kept = torch.rand(tokens.shape, device=tokens.device) >= self.token_dropout
+        kept = torch.rand(tokens.shape[:2], device=tokens.device) >= self.token_dropout
         if self.cls is not None or isinstance(self.pooler, Pooler):
             kept[:, 0] = True
         if self.encoder.fixed_length is not None:  # rows cannot be shorter: padding in its place
-            return tokens.masked_fill(~kept, self.encoder.pad), mask, None, types
+            return _padded(tokens, kept, self.encoder.pad), mask, None, types
         kept = kept if mask is None else kept & mask
         most = int(kept.sum(1).max().clamp(min=1))
         which = kept.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
         positions = real_positions(tokens, mask).gather(1, which)
         types = None if types is None else types.gather(1, which)
-        return tokens.gather(1, which), kept.gather(1, which), positions, types
+        rows = torch.arange(len(tokens), device=tokens.device).unsqueeze(1)
+        return tokens[rows, which], kept.gather(1, which), positions, types
 
 
 class CausalModel(nn.Module):
     """Tokens → logits for the next token; streams through a ``ModelState``.
 
     ``inputs`` token ids can be read, the first ``outputs`` of them predicted (a start token may be
-    read only).
+    read only), in rows of up to ``length``; or else rows are of whatever the front end ``front``
+    reads.
     """
 
-    def __init__(self, config: ModelConfig, *, inputs: int, outputs: int, length: int) -> None:
+    embedding: Embedding
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        outputs: int,
+        inputs: int = 0,
+        length: int = 0,
+        front: FrontEnd | None = None,
+    ) -> None:
         super().__init__()
-        self.embedding = Embedding(config, vocabulary=inputs, length=length)
-        self.blocks = blocks(config, causal=True, length=length)
+        if front is None:
+            front = Embedding(config, vocabulary=inputs, length=length)
+        elif config.tied:
+            raise ValueError("tied: the head can share the weights of an embedding of tokens only")
+        self.embedding = front  # type: ignore[assignment]  # who generates reads tokens
+        self.blocks = blocks(config, causal=True, length=front.length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
         self.outputs = outputs
@@ -166,7 +221,7 @@ class CausalModel(nn.Module):
         initialise(self, config.initialisation)
 
     def scan(
-        self, tokens: Tokens, state: ModelState | None = None, mask: Mask | None = None
+        self, tokens: Tensor, state: ModelState | None = None, mask: Mask | None = None
     ) -> tuple[Logits, ModelState]:
         """Logits ``[b, t, v]`` after each token, and the state after the last one."""
         positions = real_positions(tokens, mask)
@@ -182,7 +237,17 @@ class CausalModel(nn.Module):
             layers.append(after)
         return self._predict(self.norm(x)), ModelState(read, tuple(layers))
 
-    def forward(self, tokens: Tokens, mask: Mask | None = None) -> Logits:
+    def empty_state(self, rows: int) -> ModelState:
+        """The state of ``rows`` rows of which nothing has been read."""
+        layers = []
+        on = next(self.parameters()).device
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            assert isinstance(block.mixer, CausalMixer)
+            layers.append(block.mixer.empty_state(rows, device=on))
+        return ModelState(torch.zeros(rows, dtype=torch.long, device=on), tuple(layers))
+
+    def forward(self, tokens: Tensor, mask: Mask | None = None) -> Logits:
         return self.scan(tokens, mask=mask)[0]
 
     def _predict(self, x: Sequence) -> Logits:

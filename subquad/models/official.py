@@ -35,7 +35,8 @@ _MODEL = "fastformer_model."
 
 
 def released(config: ModelConfig) -> ModelConfig:
-    """``config`` with the form of the released encoder; its sizes stay."""
+    """``config`` with the form of the released encoder; its sizes stay. Its classifier sums a row
+    up by attention (``pooling="attention"``)."""
     return replace(
         config,
         mixers=("fastformer",),
@@ -44,7 +45,6 @@ def released(config: ModelConfig) -> ModelConfig:
         mixer_dense=True,
         gelu="exact",
         positions="learned",
-        pooling="attention",
     )
 
 

@@ -3,7 +3,7 @@
 from torch import nn
 
 from subquad.mixers.base import zero_padding
-from subquad.mixers.fastformer import pool
+from subquad.mixers.pooling import pool
 from subquad.shapes import Mask, Pooled, Sequence
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from subquad.models.block import initialise
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
+from subquad.models.embeddings import Embedding
 from subquad.models.gelu import tanh_gelu
 from subquad.models.model import Classifier, Encoder, Pooler
 from subquad.shapes import Mask, Pooled, Sequence, Tokens
@@ -51,7 +52,7 @@ class Pretraining(nn.Module):
         heads: Several[str] = ("masked", "order"),
     ) -> None:
         super().__init__()
-        self.encoder = Encoder(config, vocabulary=vocabulary, length=length)
+        self.encoder = Encoder(config, Embedding(config, vocabulary=vocabulary, length=length))
         self.pooler = Pooler(config.d)
         self.masked = MaskedHead(config, vocabulary) if "masked" in heads else None
         self.order = nn.Linear(config.d, 2) if "order" in heads else None
@@ -67,7 +68,9 @@ class Pretraining(nn.Module):
     def masked_logits(self, x: Float[Tensor, "*n d"]) -> Float[Tensor, "*n v"]:
         """Logits over the vocabulary; only the vectors that are asked for cost anything."""
         assert self.masked is not None, "a model without a masked head"
-        out: Tensor = self.masked(x, self.encoder.embedding.tokens.weight)
+        front = self.encoder.embedding
+        assert isinstance(front, Embedding), "masked tokens of a model that reads none"
+        out: Tensor = self.masked(x, front.tokens.weight)
         return out
 
     def order_logits(self, pooled: Pooled) -> Float[Tensor, "b 2"]:
@@ -83,7 +86,7 @@ class TokenClassifier(nn.Module):
 
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
         super().__init__()
-        self.encoder = Encoder(config, vocabulary=vocabulary, length=length)
+        self.encoder = Encoder(config, Embedding(config, vocabulary=vocabulary, length=length))
         self.pooler = Pooler(config.d)
         self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(config.d, classes)

@@ -20,10 +20,10 @@ from subquad.models.model import CausalModel
 from subquad.shapes import Sequence, Tokens
 
 
-def cosines(rows: int, levels: int, waves: int) -> Float[Tensor, "rows waves"]:
+def cosines(rows: int, levels: int, count: int) -> Float[Tensor, "rows count"]:
     """cos(π k (l + ½) / levels) for k from 1 on; zero for rows that stand for no level."""
     level = torch.arange(levels, dtype=torch.float64) + 0.5
-    k = torch.arange(1, waves + 1)
+    k = torch.arange(1, count + 1)
     made = torch.cos(math.pi * k * level.unsqueeze(1) / levels)
     return nn.functional.pad(made, (0, 0, 0, rows - levels)).float()
 
@@ -33,12 +33,12 @@ class _Shared(nn.Module):
 
     cosines: Tensor
 
-    def _begin(self, own: Tensor, levels: int, waves: int) -> None:
+    def _begin(self, own: Tensor, levels: int, count: int) -> None:
         nn.Module.__init__(self)
-        size = own.detach().std() * (2 / waves) ** 0.5
+        size = own.detach().std() * (2 / count) ** 0.5
         self.own = nn.Parameter(own.detach())
-        self.shared = nn.Parameter(torch.randn(waves, own.shape[1]) * size)
-        self.register_buffer("cosines", cosines(len(own), levels, waves), persistent=False)
+        self.shared = nn.Parameter(torch.randn(count, own.shape[1]) * size)
+        self.register_buffer("cosines", cosines(len(own), levels, count), persistent=False)
 
     def _weight(self) -> Float[Tensor, "rows d"]:
         return self.own + self.cosines.to(self.shared.dtype) @ self.shared
@@ -49,8 +49,8 @@ class LevelEmbedding(_Shared, nn.Embedding):
 
     weight = property(_Shared._weight)
 
-    def __init__(self, plain: nn.Embedding, levels: int, waves: int) -> None:
-        self._begin(plain.weight, levels, waves)
+    def __init__(self, plain: nn.Embedding, levels: int, count: int) -> None:
+        self._begin(plain.weight, levels, count)
         self.num_embeddings, self.embedding_dim = plain.num_embeddings, plain.embedding_dim
 
     def forward(self, tokens: Tokens) -> Sequence:
@@ -65,8 +65,8 @@ class LevelHead(_Shared, nn.Linear):
 
     weight = property(_Shared._weight)
 
-    def __init__(self, plain: nn.Linear, levels: int, waves: int) -> None:
-        self._begin(plain.weight, levels, waves)
+    def __init__(self, plain: nn.Linear, levels: int, count: int) -> None:
+        self._begin(plain.weight, levels, count)
         self.in_features, self.out_features = plain.in_features, plain.out_features
         self.bias = plain.bias
 
@@ -76,16 +76,16 @@ class LevelHead(_Shared, nn.Linear):
         return made
 
 
-def share(model: CausalModel, levels: int, waves: int) -> None:
-    """Make the vectors of ``model``'s levels, its first ``levels`` tokens, share ``waves`` cosines
+def share(model: CausalModel, levels: int, count: int) -> None:
+    """Make the vectors of ``model``'s levels, its first ``levels`` tokens, share ``count`` cosines
     (one fewer than there are levels, if that is less); the predicted ones only where the head tells
     levels apart and is not tied."""
-    waves = min(waves, levels - 1)
-    if not waves:  # one level is told from no other
+    count = min(count, levels - 1)
+    if not count:  # one level is told from no other
         return
-    model.embedding.tokens = LevelEmbedding(model.embedding.tokens, levels, waves)
+    model.embedding.tokens = LevelEmbedding(model.embedding.tokens, levels, count)
     if model.head is not None and model.outputs == levels:
-        model.head = LevelHead(model.head, levels, waves)
+        model.head = LevelHead(model.head, levels, count)
 
 
 def settle(model: nn.Module) -> None:

@@ -8,11 +8,11 @@ from typing import Any, Self
 import torch
 from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from subquad.errors import SubquadError
 from subquad.mixers import State
+from subquad.storage import refuse_no_numbers, write_tensors
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,16 @@ class ModelState:
         """Bytes held, all rows and layers together."""
         return self.position.nbytes + sum(layer.nbytes for layer in self.layers)
 
+    def detach(self) -> Self:
+        """The same memory, without gradients."""
+        return type(self)(self.position, tuple(s.detach() for s in self.layers))
+
     def clone(self) -> Self:
+        """A copy with memory of its own, without gradients."""
         return type(self)(self.position.clone(), tuple(s.clone() for s in self.layers))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
 
     def to(self, device: torch.device | str) -> Self:
         return type(self)(self.position.to(device), tuple(s.to(device) for s in self.layers))
@@ -40,14 +48,15 @@ class ModelState:
         )
 
     def save(self, path: Path | str, about: dict[str, Any] | None = None) -> None:
-        """Write one safetensors file; ``about`` goes into its header as JSON."""
+        """Write one safetensors file, whole or not at all; ``about`` goes into its header as
+        JSON."""
         tensors = {"position": self.position}
         for i, layer in enumerate(self.layers):
             tensors |= {f"layers.{i}.{name}": t for name, t in layer.tensors().items()}
         kinds = json.dumps([type(layer).__name__ for layer in self.layers])
         contiguous = {name: t.contiguous().clone() for name, t in tensors.items()}
         header = {"layers": kinds} | ({} if about is None else {"about": json.dumps(about)})
-        save_file(contiguous, path, metadata=header)
+        write_tensors(Path(path), contiguous, header)
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
@@ -56,19 +65,24 @@ class ModelState:
         Raises:
             SubquadError: the file is not a state, or not whole.
         """
-        kinds = {kind.__name__: kind for kind in State.__subclasses__()}
         try:
             with safe_open(path, framework="pt") as f:
                 names = json.loads((f.metadata() or {}).get("layers", "null"))
-                if names is None or any(name not in kinds for name in names):
+                if names is None or any(name not in State.kinds for name in names):
                     raise SubquadError(f"{path} is not a saved state (layers: {names})")
                 tensors = {name: f.get_tensor(name) for name in f.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise SubquadError(f"{path} cannot be read as a saved state: {error}") from error
+        refuse_no_numbers(Path(path), tensors)
         layers = []
         for i, name in enumerate(names):
             mine = f"layers.{i}."
-            layers.append(
-                kinds[name](**{k[len(mine) :]: t for k, t in tensors.items() if k.startswith(mine)})
-            )
+            held = {k[len(mine) :]: t for k, t in tensors.items() if k.startswith(mine)}
+            try:
+                layers.append(State.kinds[name](**held))
+            except TypeError:
+                found = ", ".join(held) or "nothing"
+                raise SubquadError(f"{path} is damaged: layer {i}, {name}, has {found}") from None
+        if "position" not in tensors:
+            raise SubquadError(f"{path} is damaged: it has no position")
         return cls(tensors["position"], tuple(layers))

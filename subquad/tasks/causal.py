@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from subquad.data.batches import Batch, Examples
 from subquad.errors import SubquadError
 from subquad.tasks.base import Loss, Score, Task
+from subquad.tasks.outputs import Generated
 
 
 class CausalTask(Task):
     """Base of the tasks that predict the next token."""
 
     causal: ClassVar[bool] = True
+    usage: ClassVar[str] = "generate RUN"
     score: ClassVar[Score] = Score("loss", higher_is_better=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -44,6 +46,9 @@ class CausalTask(Task):
             raise SubquadError("there is nothing to evaluate: no token follows another")
         measured = {"examples": len(examples), "tokens": count, "loss": nats / count}
         return measured | self.units(nats / math.log(2), count, examples)
+
+    def page(self) -> Generated:
+        return self.generates()
 
     @abstractmethod
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:

@@ -4,16 +4,20 @@ overrides some of them in its own file."""
 import dataclasses
 import json
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal
 
-from subquad.data.source import ReadOptions
-from subquad.errors import SubquadError, UsageError
+from subquad.data.source import ReadOptions, Source
+from subquad.errors import UsageError
 from subquad.models import ModelConfig
+from subquad.models.config import check_choices
 from subquad.models.precision import Precision
 
-Part = TypeVar("Part")
+#: Version of ``config.json``. The first had no number (subquad 0.1).
+VERSION = 2
+#: The parts of a configuration, each a dataclass.
+PARTS = ("data", "model", "training", "options")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,13 +26,14 @@ class DataConfig:
 
     path: str = ""
     text: str | None = None
-    """Column of the text; None = detect."""
+    """Column of the text; if omitted, it is found by its name or its content."""
     label: str | None = None
-    """Column of the label; None = detect."""
+    """Column of the label; if omitted, it is found by its name or its content."""
     pair: str | None = None
     """Column of a second text: pairs are classified (--pooling pooler)."""
     format: str | None = None
-    """csv, tsv, jsonl, parquet, text (a text per file) or lines; None = by the file's name."""
+    """csv, tsv, jsonl, parquet, text (a text per file) or lines; if omitted, as the file's name
+    says."""
     encoding: str = "utf-8"
     """Encoding of the characters."""
     on_bad_row: Literal["stop", "skip"] = "stop"
@@ -36,7 +41,8 @@ class DataConfig:
     header: bool = True
     """The first line of a CSV or TSV names the columns."""
     quotes: bool | None = None
-    """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
+    """Whether " encloses cells of a CSV or TSV; if omitted, it does in a CSV, and the first rows of
+    a TSV decide."""
     tokenizer: str = "words"
     """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json or of SentencePiece's
     .model."""
@@ -46,11 +52,15 @@ class DataConfig:
     """Longest row in tokens; longer texts are cut (and counted)."""
     validation: float = 0.1
     """Part held out from training to choose the best weights."""
+    columns: dict[str, str] | None = None
+    """The columns that training read, by ``text`` and ``label``; None = a file without columns, or
+    a run of version 0.1."""
 
     def check(self) -> None:
         """Refuse what cannot be (``ValueError``, one line)."""
-        _at_least(self, 1, "length", "vocabulary")
-        _share(self, "validation")
+        check_choices(self)
+        at_least(self, 1, "length", "vocabulary")
+        share(self, "validation")
 
     def reading(self) -> ReadOptions:
         """How files are read, training's and all later ones."""
@@ -63,7 +73,17 @@ class DataConfig:
             on_bad_row=self.on_bad_row,
             header=self.header,
             quotes=self.quotes,
+            learned=self.columns,
         )
+
+    def with_columns_of(self, source: Source) -> "DataConfig":
+        """The same with the columns that were read from ``source``. They are those of later files
+        too, where those have them; what a person asks for later must be there."""
+        if not source.has_columns:
+            return self
+        found = {"text": source.text} | ({} if source.label is None else {"label": source.label})
+        label = self.label if source.label is None else None
+        return replace(self, text=None, label=label, columns=found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,19 +122,10 @@ class TrainConfig:
     """bf16 = autocast; auto = bf16 where the processor has it."""
     evaluations: int = 10
     """How often the held-out rows are scored during a run."""
-    class_weights: bool = False
-    """Classification: every class counts the same in the loss, however rare."""
-    label_smoothing: float = 0.0
-    """Classification: part of the target spread over all classes."""
-    mask_rate: float = 0.15
-    """Masked: part of a row's tokens to be guessed."""
-    pairs: Literal["order", "next", "none"] = "order"
-    """Masked: guess whether two segments were swapped, whether the second is another document's, or
-    have one segment."""
     patience: int | None = None
-    """Stop after so many evaluations without improvement; None = use the whole budget."""
+    """Stop after so many evaluations without improvement; if omitted, the whole budget is used."""
     save_every: int | None = None
-    """Steps between checkpoints; None = at every evaluation."""
+    """Steps between checkpoints; if omitted, one is written at every evaluation."""
     keep: int = 2
     """Checkpoints kept."""
     workers: int = 0
@@ -126,27 +137,30 @@ class TrainConfig:
         if len(given) != 1:
             raise ValueError("give exactly one of --steps, --epochs and --minutes")
         _more_than_zero(self, given[0], "lr", "clip")
-        _at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
-        _at_least(self, 0, "weight_decay", "workers", "seed")
-        _share(self, "warmup")
-        _share(self, "label_smoothing")
-        for name, known in _CHOICES.items():
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}={getattr(self, name)!r} is not one of {', '.join(known)}")
-        _share(self, "mask_rate")
+        at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
+        at_least(self, 0, "weight_decay", "workers", "seed")
+        share(self, "warmup")
+        check_choices(self)
         if self.seed >= 2**63:
             raise ValueError(f"seed={self.seed} must be below 2^63")
 
 
-_CHOICES = {
-    "precision": get_args(Precision),
-    "optimizer": ("adamw", "radam", "muon"),
-    "schedule": ("linear", "constant", "drop"),
-    "pairs": ("order", "next", "none"),
-}
+@dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    """What only one task understands. A task with options of its own derives a dataclass from
+    this, with a sentence under each field, and names it ``Options``; this one has none.
+
+    An option whose field has the metadata ``{"body": True}`` shapes the model below its head: a run
+    that starts from another one takes it over. ``{"omitted": "…"}`` says in words what None does.
+    """
+
+    def check(self) -> None:
+        """Refuse what cannot be (``ValueError``, one line)."""
+        check_choices(self)
 
 
-def _at_least(config: Any, least: int, *names: str) -> None:
+def at_least(config: Any, least: int, *names: str) -> None:
+    """Refuse a field below ``least`` (``ValueError``); None is left alone."""
     for name in names:
         value = getattr(config, name)
         if value is not None and not least <= value < math.inf:
@@ -159,7 +173,8 @@ def _more_than_zero(config: Any, *names: str) -> None:
             raise ValueError(f"{name}={getattr(config, name)} must be a number above zero")
 
 
-def _share(config: Any, name: str) -> None:
+def share(config: Any, name: str) -> None:
+    """Refuse a field that is no share, 0 <= share < 1 (``ValueError``)."""
     if not 0 <= getattr(config, name) < 1:
         raise ValueError(f"{name}={getattr(config, name)} must be at least 0 and below 1")
 
@@ -172,50 +187,53 @@ class Config:
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
+    options: Any
+    """The task's own: an instance of its ``Options``."""
+
+    def part_of(self, name: str) -> str | None:
+        """The part that has the field ``name``; None if none has."""
+        return next((p for p in PARTS if name in vars(getattr(self, p))), None)
+
+    def having(self, **changes: Any) -> "Config":
+        """The same with other values of these fields, in whichever part they stand."""
+        parts: dict[str, dict[str, Any]] = {}
+        for name, value in changes.items():
+            part = self.part_of(name)
+            assert part is not None, f"no part of a configuration has {name}"
+            parts.setdefault(part, {})[name] = value
+        made = {part: dataclasses.replace(getattr(self, part), **v) for part, v in parts.items()}
+        return dataclasses.replace(self, **made)
 
     def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False) + "\n"
+        """What ``load_config`` reads."""
+        found = {"version": VERSION} | dataclasses.asdict(self)
+        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
     def refuse(self, new: "Config", run: Path, *, but: tuple[str, ...] = ()) -> None:
         """Refuse to go on with ``run``, made as this says, as ``new`` says; fields named in ``but``
-        may differ.
+        may differ. Files may have moved: whether the data are the same, their content tells.
 
         Raises:
             UsageError: every difference is named, then and now.
         """
+        but = (*but, "path")
+        if (self.data.columns is None) != (new.data.columns is None):  # asked for, or found out
+            but = (*but, "text", "label", "columns")
         if self.task != new.task:
             raise UsageError(f"{run} was made with another task: {self.task} then, {new.task} now")
-        for part in ("data", "model", "training"):
+        for part in PARTS:
             before, after = (dataclasses.asdict(getattr(c, part)) for c in (self, new))
-            changed = [n for n in before if n not in but and before[n] != after[n]]
+            changed = [n for n in before if n not in but and not _same(n, before[n], after[n])]
             if changed:
                 changes = "; ".join(f"{n} was {before[n]}, is {after[n]}" for n in changed)
                 raise UsageError(f"{run} was made with another {part}: {changes}")
 
-    @classmethod
-    def load(cls, path: Path) -> "Config":
-        """Read a ``config.json``.
 
-        Raises:
-            SubquadError: missing, not JSON, or with fields that no configuration has.
-        """
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise SubquadError(f"{path.parent} is not a run: it has no {path.name}") from None
-        except (OSError, ValueError) as error:
-            raise SubquadError(f"{path} is not valid JSON: {error}") from None
-        try:
-            return cls(
-                task=found["task"],
-                data=_part(DataConfig, found["data"]),
-                model=_part(ModelConfig, found["model"]),
-                training=_part(TrainConfig, found["training"]),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise SubquadError(f"{path} is not a subquad configuration: {error}") from None
+#: Fields that can be paths, which look otherwise from another folder.
+_PATHS = ("tokenizer", "start")
 
 
-def _part(cls: type[Part], found: dict[str, Any]) -> Part:
-    """JSON has lists where the dataclasses have tuples."""
-    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()})
+def _same(name: str, before: Any, after: Any) -> bool:
+    if name in _PATHS and before is not None and after is not None:
+        return Path(before).name == Path(after).name
+    return bool(before == after)

@@ -1,28 +1,36 @@
 """Causal text: the next byte or token, given all before it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from torch import nn
 
 from subquad.data.batches import Examples
-from subquad.data.ragged import Windows
+from subquad.data.ragged import Ragged, Windows
 from subquad.data.source import Source, open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.causal import CausalTask
-from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
+from subquad.tasks.doubts import about_words
+from subquad.tasks.outputs import TextOutput
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
+    counts,
     notes,
     open_training,
+    reading,
     tokenizer_for,
     tokens_before,
 )
+
+_LOSES = "this tokenizer loses text, at least here: bits per byte are not given"
 
 
 class Language(CausalTask):
@@ -33,6 +41,8 @@ class Language(CausalTask):
 
     name: ClassVar[str] = "language"
     settled: ClassVar[tuple[str, ...]] = ("length", "positions")
+    unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "types"})
+    tokenizer: Tokenizer
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.config = config
@@ -59,6 +69,7 @@ class Language(CausalTask):
                 dropout=0.0,
             ),
             training=TrainConfig(minutes=10, batch=4, lr=4e-3, optimizer="muon"),
+            options=TaskOptions(),
         )
 
     @classmethod
@@ -70,7 +81,7 @@ class Language(CausalTask):
         if cut < 2:
             raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
         tokenizer = tokenizer_for(data, before(source, cut))
-        task = cls(replace(config, model=config.model.placed()), tokenizer)
+        task = cls(replace(reading(config, source), model=config.model.placed()), tokenizer)
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
         here = min(tokens_before(source, tokenizer, cut, starts=True), len(stream) - 1)
@@ -85,7 +96,9 @@ class Language(CausalTask):
         first = here if stream[here] == task.start else here - 1
         held_out = task._windows(stream[first:] if size else stream[:0], size)
         if size and held_out.bytes is None:
-            task.notes = [*task.notes, "this tokenizer loses text: bits per byte are not given"]
+            task.notes = [*task.notes, _LOSES]
+        if doubt := about_words(tokenizer, held_out if size else stored.examples):
+            task.notes = [*task.notes, doubt]
         return task, task._windows(stream[:here], None), held_out
 
     def save(self, run: Path) -> None:
@@ -98,7 +111,11 @@ class Language(CausalTask):
     def examples(self, path: str, store: Path) -> Examples:
         source = open_source(path, self.config.data.reading(), labelled=False)
         stored = tokenised(source, self.tokenizer, store, start=self.start)
-        return self._windows(stored.examples.tokens.values, _bytes(source))
+        found = self._windows(stored.examples.tokens.values, _bytes(source))
+        lost = [] if found.bytes else [_LOSES]
+        self.notes = [*notes(source, stored.examples, None), *lost]
+        self.counts = counts(source, stored.examples, None)
+        return found
 
     def _windows(self, stream: Any, size: int | None) -> Examples:
         """``size`` bytes of text; unknown tokens do not encode theirs, so then none are counted."""
@@ -111,6 +128,13 @@ class Language(CausalTask):
         known = max(len(self.tokenizer), self.start + 1)
         length = self.config.data.length
         return CausalModel(self.config.model, inputs=known, outputs=known, length=length)
+
+    def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
+        rows = self.tokenizer.rows(texts, length and length - 1)
+        return Ragged.of(np.concatenate([[self.start], row]).astype(np.int32) for row in rows)
+
+    def generates(self) -> TextOutput:
+        return TextOutput(self.tokenizer, self.start)
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
         measured = {"bits_per_token": bits / count, "perplexity_per_token": 2 ** (bits / count)}

@@ -1,7 +1,7 @@
 """Pretraining as BERT's and FNet's: guess hidden tokens, and whether segments are in order."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,22 +9,41 @@ import numpy as np
 from torch import Tensor, nn
 
 from subquad.data.batches import Batch, Examples
-from subquad.data.masking import Masked, Specials, masked, rows_of
+from subquad.data.masking import Masked, Pairs, Specials, masked, rows_of
+from subquad.data.ragged import Ragged
 from subquad.data.source import open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.errors import SubquadError
 from subquad.models import ModelConfig, Pretraining
 from subquad.tasks.base import Loss, Score, Task
-from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
+from subquad.tasks.doubts import about_words
 from subquad.tasks.texts import (
     TOKENIZER,
     before,
+    counts,
     notes,
     open_training,
+    reading,
     tokenizer_for,
     tokens_before,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedOptions(TaskOptions):
+    """What is to be guessed."""
+
+    mask_rate: float = 0.15
+    """Part of a row's tokens to be guessed."""
+    pairs: Pairs = "order"
+    """Guess whether the two segments of a row were swapped (order), whether the second is another
+    document's (next), or have one segment (none)."""
+
+    def check(self) -> None:
+        super().check()
+        share(self, "mask_rate")
 
 
 class MaskedText(Task):
@@ -34,6 +53,11 @@ class MaskedText(Task):
     name: ClassVar[str] = "masked"
     causal: ClassVar[bool] = False
     score: ClassVar[Score] = Score("loss", higher_is_better=False)
+    usage: ClassVar[str] = "train FILE --task classify --from RUN --out NEW"
+    Options: ClassVar[type[TaskOptions]] = MaskedOptions
+    unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "tied"})
+    heads: ClassVar[tuple[str, ...]] = ("masked", "order")
+    tokenizer: Tokenizer
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer.with_specials(CLS, SEP, MASK)
@@ -53,10 +77,10 @@ class MaskedText(Task):
                 norm_eps=1e-12,
                 types=4,
                 projection=True,
-                pooling="pooler",
                 initialisation="fnet",
             ),
             training=TrainConfig(minutes=10, lr=5e-4),
+            options=MaskedOptions(),
         )
 
     @classmethod
@@ -64,7 +88,7 @@ class MaskedText(Task):
         source = open_training(config.data, labelled=False)
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - config.data.validation))
-        task = cls(config, tokenizer_for(config.data, before(source, cut)))
+        task = cls(reading(config, source), tokenizer_for(config.data, before(source, cut)))
         stored = tokenised(source, task.tokenizer, store)
         rows = task._rows(stored.examples)
         here = len(stored.examples.tokens.values)
@@ -79,11 +103,14 @@ class MaskedText(Task):
             f"{len(stored.examples)} documents in {len(rows)} rows"
             + (f"; {lost} documents of one token are left out" if lost else ""),
         ]
-        return task, rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        training, held_out = rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
+        if doubt := about_words(task.tokenizer, held_out if len(held_out) else training):
+            task.notes = [*task.notes, doubt]
+        return task, training, held_out
 
     def _rows(self, documents: Examples) -> Examples:
         """Rows that leave room for [CLS] and a [SEP] per segment."""
-        segments = 1 if self.config.training.pairs == "none" else 2
+        segments = 1 if self.config.options.pairs == "none" else 2
         room = self.config.data.length - 1 - segments
         if room < 2:
             raise SubquadError(f"length={self.config.data.length} leaves no room for two tokens")
@@ -101,19 +128,25 @@ class MaskedText(Task):
 
     def examples(self, path: str, store: Path) -> Examples:
         source = open_source(path, self.config.data.reading(), labelled=False)
-        return self._rows(tokenised(source, self.tokenizer, store).examples)
+        stored = tokenised(source, self.tokenizer, store)
+        self.notes = notes(source, stored.examples, None)
+        self.counts = counts(source, stored.examples, None)
+        return self._rows(stored.examples)
 
     def model(self) -> Pretraining:
         return Pretraining(
             self.config.model,
             vocabulary=len(self.tokenizer),
             length=self.config.data.length,
-            heads=("masked",) if self.config.training.pairs == "none" else ("masked", "order"),
+            heads=("masked",) if self.config.options.pairs == "none" else ("masked", "order"),
         )
 
+    def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
+        return self.tokenizer.ragged(texts, length)
+
     def _made(self, batch: Batch) -> Masked:
-        t = self.config.training
-        made = masked(batch, self.specials, rate=t.mask_rate, pairs=t.pairs)
+        options = self.config.options
+        made = masked(batch, self.specials, rate=options.mask_rate, pairs=options.pairs)
         return made.to(batch.tokens.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -144,7 +177,7 @@ class MaskedText(Task):
             "masked_accuracy": right["masked"] / max(guesses, 1),
             "masked_loss": totals["masked_loss"] / n,
         }
-        if self.config.training.pairs != "none":
+        if self.config.options.pairs != "none":
             found |= {"order_accuracy": right["order"] / n, "order_loss": totals["order_loss"] / n}
         return found | {"loss": sum(totals.values()) / n}
 

@@ -1,5 +1,7 @@
 """Metrics of classification, the majority floor always among them."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,20 +12,67 @@ from subquad.data.labels import Labels
 Classes = npt.NDArray[np.int64]
 
 
-def confusion(truth: Classes, guess: Classes, classes: int) -> npt.NDArray[np.int64]:
-    """Counts ``[truth, guess]``."""
-    return np.bincount(truth * classes + guess, minlength=classes**2).reshape(classes, classes)
+#: With more classes than this, a document holds the pairs confused most instead of the matrix.
+MATRIX = 100
 
 
-def classification(table: npt.NDArray[np.int64], labels: Labels) -> dict[str, Any]:
-    """Accuracy, macro-F1, the majority floor, per-class scores and the confusion matrix, from the
-    counts ``table`` ``[truth, guess]``.
+@dataclass(frozen=True)
+class Confusion:
+    """How often each class was taken for which: ``count`` rows of class ``truth`` were said to be
+    ``guess``. Only pairs that occur are held, so that many classes cost no square."""
+
+    truth: Classes
+    guess: Classes
+    count: Classes
+    classes: int
+
+    def sums(self) -> tuple[Classes, Classes, Classes]:
+        """Of each class: rows that were told right, rows that are of it, rows said to be."""
+        same = self.truth == self.guess
+        return (
+            self._by(self.truth[same], self.count[same]),
+            self._by(self.truth, self.count),
+            self._by(self.guess, self.count),
+        )
+
+    def _by(self, of: Classes, count: Classes) -> Classes:
+        return np.bincount(of, weights=count, minlength=self.classes).astype(np.int64)
+
+    def matrix(self) -> Classes:
+        """Counts ``[truth, guess]``."""
+        table = np.zeros((self.classes, self.classes), dtype=np.int64)
+        table[self.truth, self.guess] = self.count
+        return table
+
+    def worst(self, names: Sequence[str], most: int = MATRIX) -> list[dict[str, Any]]:
+        """The pairs confused most, by name, most frequent first."""
+        wrong = np.flatnonzero(self.truth != self.guess)
+        order = wrong[np.argsort(-self.count[wrong], kind="stable")][:most]
+        return [
+            {
+                "truth": names[self.truth[i]],
+                "guess": names[self.guess[i]],
+                "count": int(self.count[i]),
+            }
+            for i in order
+        ]
+
+
+def confusion(truth: Classes, guess: Classes, classes: int) -> Confusion:
+    """Count the pairs of what each row is and what was said."""
+    codes, count = np.unique(truth.astype(np.int64) * classes + guess, return_counts=True)
+    return Confusion(codes // classes, codes % classes, count.astype(np.int64), classes)
+
+
+def classification(table: Confusion, labels: Labels) -> dict[str, Any]:
+    """Accuracy, macro-F1, the majority floor, per-class scores, and the confusion matrix or, of
+    many classes, the pairs ``confused`` most.
 
     A class that never occurs and is never guessed has F1 0, as in scikit-learn's
     ``zero_division=0``; macro-F1 is the mean over the classes that occur in either.
     """
-    n = int(table.sum())
-    right, true, guessed = np.diag(table), table.sum(1), table.sum(0)
+    n = int(table.count.sum())
+    right, true, guessed = table.sums()
     precision = right / np.maximum(guessed, 1)
     recall = right / np.maximum(true, 1)
     f1 = 2 * right / np.maximum(true + guessed, 1)
@@ -43,5 +92,9 @@ def classification(table: npt.NDArray[np.int64], labels: Labels) -> dict[str, An
         "macro_f1": float(f1[present].mean()),
         "majority": float(true.max() / n),
         "classes": per_class,
-        "confusion": table.tolist(),
+        **(
+            {"confusion": table.matrix().tolist()}
+            if table.classes <= MATRIX
+            else {"confused": table.worst(labels.names)}
+        ),
     }

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,13 +15,29 @@ from subquad.data.images import Images, open_images
 from subquad.data.ragged import Ragged
 from subquad.data.splits import Rows, split
 from subquad.errors import SubquadError, UsageError
-from subquad.mixers import raster
 from subquad.models import CausalModel, ModelConfig, shared_levels
 from subquad.tasks import logistics
 from subquad.tasks.causal import CausalTask
-from subquad.tasks.config import Config, DataConfig, TrainConfig
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, at_least
+from subquad.tasks.outputs import PictureOutput
 
 SHAPE = "images.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelsOptions(TaskOptions):
+    """How a pixel's value is predicted."""
+
+    mixture: int = field(default=0, metadata={"body": True})
+    """Logistics whose mixture gives a pixel's value (the papers have 10); 0 = a probability for
+    each level."""
+    level_cosines: int = field(default=0, metadata={"body": True})
+    """Cosines over the levels that the vectors of the levels share, so that what is learned of one
+    grey is learned of its neighbours; 0 = none."""
+
+    def check(self) -> None:
+        super().check()
+        at_least(self, 0, "mixture", "level_cosines")
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,13 @@ class Pixels(CausalTask):
     each sub-pixel): a probability for each level, or a mixture of discretised logistics."""
 
     name: ClassVar[str] = "pixels"
+    Options: ClassVar[type[TaskOptions]] = PixelsOptions
+    unused: ClassVar[frozenset[str]] = frozenset(
+        [
+            *("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes"),
+            *("tokenizer", "vocabulary", "types"),
+        ]
+    )
 
     def __init__(self, config: Config, images: Format) -> None:
         self.config = replace(config, data=replace(config.data, length=images.length))
@@ -57,11 +80,16 @@ class Pixels(CausalTask):
             data=DataConfig(path=digits.NAME, length=digits.SHAPE[0] * digits.SHAPE[1]),
             model=ModelConfig(mixers=("linear",), layers=4, d=96, heads=4, ff=384, dropout=0.15),
             training=TrainConfig(epochs=22, batch=32, lr=3e-3),
+            options=PixelsOptions(),
         )
 
     @classmethod
+    def check(cls, config: Config) -> None:
+        if config.options.mixture and config.model.tied:
+            raise ValueError("--mixture and --tied exclude each other: a mixture has its own head")
+
+    @classmethod
     def fit(cls, config: Config, store: Path) -> tuple["Pixels", Examples, Examples]:  # noqa: ARG003
-        _refuse_text_options(config.data, cls.defaults().data)
         found = open_images(config.data.path)
         task = cls(config, Format(found.pixels.shape[1:], found.levels))
         if config.data.length not in (cls.defaults().data.length, task.images.length):
@@ -96,6 +124,7 @@ class Pixels(CausalTask):
                 f"{path} holds images of {_words(found.pixels.shape[1:], found.levels)}; this run "
                 f"learned from {_words(self.images.shape, self.images.levels)}"
             )
+        self.notes = [found.detected]
         if path == self.config.data.path == digits.NAME:  # only those that training did not see
             return self._rows(found, _split(found, self.config.data.validation)[1])
         return self._rows(found, np.arange(len(found)))
@@ -108,9 +137,9 @@ class Pixels(CausalTask):
         return Examples(Ragged(np.concatenate([starts, flat], axis=1).ravel(), offsets))
 
     def model(self) -> nn.Module:
-        mixture = self.config.model.mixture
+        mixture = self.config.options.mixture
         made = CausalModel(
-            _with_row(self.config.model, self.images),
+            self._shape(),
             inputs=self.images.levels + 1,
             outputs=logistics.PARTS * mixture or self.images.levels,
             length=self.images.length,
@@ -118,12 +147,26 @@ class Pixels(CausalTask):
         if mixture:
             assert made.head is not None
             logistics.spread(made.head)
-        if self.config.model.waves:
-            shared_levels.share(made, self.images.levels, self.config.model.waves)
+        if self.config.options.level_cosines:
+            shared_levels.share(made, self.images.levels, self.config.options.level_cosines)
         return made
 
+    def _shape(self) -> ModelConfig:
+        """The model's configuration; mixers that look at rows of a picture are told their length.
+
+        Raises:
+            UsageError: an option of a mixer does not go with these pictures.
+        """
+        row = math.prod(self.images.shape[1:])
+        try:
+            model = self.config.model.with_data(causal=True, row=row)
+            model.check(causal=True, length=self.images.length)
+        except ValueError as error:
+            raise UsageError(f"pictures with rows of {row} values: {error}") from None
+        return model
+
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
-        if not self.config.model.mixture:
+        if not self.config.options.mixture:
             return super().nats(logits, target, counted)
         found = logistics.log_probability(logits, target, self.images.levels)
         return -found.masked_fill(~counted, 0).sum()
@@ -131,21 +174,19 @@ class Pixels(CausalTask):
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:  # noqa: ARG002
         return {"bits_per_dim": bits / count}
 
+    def generates(self) -> PictureOutput:
+        images, mixture = self.images, self.config.options.mixture
+        return PictureOutput(images.shape, images.levels, self.start, mixture)
 
-def _with_row(model: ModelConfig, images: Format) -> ModelConfig:
-    """The mixer raster is told how long a row of these pictures is, unless it was; in narrow ones
-    it looks less far to the sides."""
-    if "raster" not in model.mixers:
-        return model
-    row = math.prod(images.shape[1:])
-    known = {"row": row, "side": min(raster.SIDE, row - 1)}
-    said = model.mixer_options.get("raster", {})
-    made = replace(model, mixer_options=model.mixer_options | {"raster": known | said})
-    try:
-        made.check(causal=True, length=images.length)
-    except ValueError as error:
-        raise UsageError(f"raster: {error}") from None
-    return made
+    def page(self) -> PictureOutput:
+        shape = self.images.shape
+        if len(shape) == 3 and shape[2] != 3:
+            found = "×".join(map(str, shape))
+            raise UsageError(f"a page draws grey and red-green-blue pictures; these are {found}")
+        return self.generates()
+
+    def floors(self) -> tuple[str, ...]:
+        return ("each pixel alone", "the pixel before")
 
 
 def _split(found: Images, share: float) -> tuple[Rows, Rows]:
@@ -155,9 +196,3 @@ def _split(found: Images, share: float) -> tuple[Rows, Rows]:
 
 def _words(shape: tuple[int, ...], levels: int) -> str:
     return f"{'×'.join(map(str, shape))} in {levels} levels"
-
-
-def _refuse_text_options(data: DataConfig, usual: DataConfig) -> None:
-    for name in ("text", "label", "format", "tokenizer", "quotes", "vocabulary"):
-        if getattr(data, name) != getattr(usual, name):
-            raise UsageError(f"--{name} is for texts; the task pixels reads images")

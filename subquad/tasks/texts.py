@@ -1,16 +1,18 @@
 """What the text tasks share: one tokenizer per run, notes about what was read."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from subquad.data.batches import Examples
 from subquad.data.files import STDIN
-from subquad.data.source import Source, open_source
+from subquad.data.source import Record, Source, open_source
 from subquad.data.tokenizers import Tokenizer
-from subquad.errors import UsageError
-from subquad.tasks.config import DataConfig
+from subquad.errors import SubquadError, UsageError
+from subquad.tasks.base import Input, Inputs
+from subquad.tasks.config import Config, DataConfig
 
 TOKENIZER, LABELS = "tokenizer.json", "labels.json"
 #: Skipped rows that a note names.
@@ -26,6 +28,19 @@ def open_training(data: DataConfig, *, labelled: bool) -> Source:
     if data.path == STDIN:
         raise UsageError("training reads its data several times: give a file instead of -")
     return open_source(data.path, data.reading(), labelled=labelled)
+
+
+def text_inputs(path: str, data: DataConfig) -> Inputs:
+    """The texts of a file, to be answered one by one; standard input has one in each line, unless
+    it is said otherwise."""
+    if path == STDIN and data.format is None:
+        data = replace(data, format="lines")
+    source = open_source(path, data.reading(), labelled=False)
+    outcomes = (
+        Input(outcome.row, outcome.text) if isinstance(outcome, Record) else outcome
+        for outcome in source.outcomes()
+    )
+    return Inputs(source.detected, outcomes, source.waits)
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
@@ -62,19 +77,42 @@ def tokens_before(source: Source, tokenizer: Tokenizer, cut: int, *, starts: boo
     return starts * begun + sum(len(row) for row in tokenizer.rows(before(source, cut)))
 
 
+def reading(config: Config, source: Source) -> Config:
+    """``config`` with the columns that were read from ``source``."""
+    return replace(config, data=config.data.with_columns_of(source))
+
+
 def notes(source: Source, examples: Examples, length: int | None) -> list[str]:
     """What was detected, skipped and cut."""
-    said = [source.detected]
-    if left_out := skipped(source):
-        said.append(left_out)
-    if length is not None:
-        cut = int(np.count_nonzero(examples.tokens.lengths >= length))
-        if cut:
-            said.append(
-                f"{cut} of {len(examples)} texts reach the length of {length} tokens "
-                "and were cut there (--length)"
-            )
-    return said
+    cut = texts_cut(examples, length)
+    return [source.detected, *filter(None, [skipped(source), cut_at(length, cut, len(examples))])]
+
+
+def counts(source: Source, examples: Examples, length: int | None) -> dict[str, int]:
+    """How many rows of a file were skipped, and how many texts were cut at ``length``."""
+    return {"rows_skipped": source.skipped.count, "texts_cut": texts_cut(examples, length)}
+
+
+def texts_cut(examples: Examples, length: int | None) -> int:
+    """How many texts reach ``length``, where they are cut."""
+    return 0 if length is None else int(np.count_nonzero(examples.tokens.lengths >= length))
+
+
+def cut_at(length: int | None, cut: int, of: int) -> str:
+    """That texts were cut, in a sentence; empty if none were."""
+    if not cut:
+        return ""
+    return f"{cut} of {of} texts reach the length of {length} tokens and were cut there (--length)"
+
+
+def refuse_none_left(source: Source) -> None:
+    """Refuse a file of which every row was skipped (``SubquadError``)."""
+    if source.skipped.count:
+        first = source.skipped.rows[0]
+        raise SubquadError(
+            f"{source.path}: all {source.skipped.count} rows were skipped; row {first.row}: "
+            f"{first.reason}"
+        )
 
 
 def skipped(source: Source) -> str:

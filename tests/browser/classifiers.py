@@ -1,7 +1,5 @@
 """Classifiers with random weights, sharp enough that classes differ, for pages and graphs."""
 
-from dataclasses import replace
-
 from subquad.data.labels import Labels
 from subquad.data.tokenizers import Tokenizer
 from subquad.tasks import task_class
@@ -15,12 +13,9 @@ LEARNED = (
 )
 
 
-def classifier(path, mixer="fastformer", kind="words", length=40, scale=4.0, classes=3, **model):
+def classifier(path, mixer="fastformer", kind="words", length=40, scale=4.0, classes=3, **changes):
     config = task_class("classify").defaults()
-    chosen = SMALL | {"mixers": (mixer,)} | model
-    config = replace(
-        config, data=replace(config.data, length=length), model=replace(config.model, **chosen)
-    )
+    config = config.having(**SMALL | {"mixers": (mixer,), "length": length} | changes)
     labels = Labels(LABELS if classes == len(LABELS) else tuple(map(str, range(classes))))
     task = Classify(config, labels, Tokenizer.train(kind, LEARNED, 300))
     return made(task, config, path, scale)

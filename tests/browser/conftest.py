@@ -35,9 +35,8 @@ def language(path, kind="bytes", scale=6.0, length=64, texts=("a <b> & é 漢字
     return made(Language(config, Tokenizer.train(kind, texts, 300)), config, path, scale)
 
 
-def pixels(path, shape=(7, 5), levels=9, scale=6.0, **model):
-    config = task_class("pixels").defaults()
-    config = replace(config, model=replace(config.model, **SMALL | model))
+def pixels(path, shape=(7, 5), levels=9, scale=6.0, **changes):
+    config = task_class("pixels").defaults().having(**SMALL | changes)
     return made(Pixels(config, Format(shape, levels)), config, path, scale)
 
 

@@ -150,7 +150,7 @@ def test_the_default_that_depends_on_the_data_is_said_and_resumed(cli, words, sh
     code, _, err = train(cli, "a.csv")
     assert code == 0
     assert f"token_dropout is {share}: texts have {words} tokens on average" in err
-    assert json.loads(Path("run/config.json").read_text())["model"]["token_dropout"] == share
+    assert json.loads(Path("run/config.json").read_text())["options"]["token_dropout"] == share
     assert train(cli, "a.csv", "run", "--resume")[0] == 0
     code, _, err = train(cli, "a.csv", "other", "--token-dropout", "0.1")
     assert code == 0

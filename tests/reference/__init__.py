@@ -4,4 +4,7 @@ Each file offers ``bidirectional`` and/or ``causal``: ``(x, weights, **options) 
 ``x`` ``[t, d]`` of real tokens, with ``weights`` the module's ``state_dict`` as arrays and
 ``options`` the mixer's own keyword options. Padding is not their business: a masked token
 is a token that is not there.
+
+``VARIANTS``, if a file has them, are the options beside the defaults whose mathematics or code
+differs: those of "both" directions, and those of one.
 """

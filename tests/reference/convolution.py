@@ -2,6 +2,8 @@
 
 import numpy as np
 
+VARIANTS = {"both": [{"width": 1}, {"width": 7}]}
+
 
 def convolution(x, weight, ahead):
     """Tap j of w weighs the token j before the one that is ``ahead``; outside the row are zeros."""

@@ -7,6 +7,16 @@ import math
 
 import numpy as np
 
+VARIANTS = {
+    "both": [
+        {"columns": 1},
+        {"columns": 4, "value": "own", "query_residual": False},
+        {"interaction": "add", "scale": "width"},
+        {"interaction": "concat", "columns": 3, "score_over": "own_head"},
+        {"score_over": "own_head", "value": "own"},
+    ]
+}
+
 
 def pool(vectors, scores, heads):
     """Eq. (3)-(4) and (5)-(6): per head, the softmax-weighted sum over tokens."""

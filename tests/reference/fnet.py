@@ -4,6 +4,11 @@ import math
 
 import numpy as np
 
+VARIANTS = {
+    "both": [{"form": "products"}]
+    + [{"transform": name} for name in ("hartley", "dct", "hadamard", "sequence")]
+}
+
 
 def dft(x):
     """X_k = Σ_j x_j exp(-2πi jk/n), along the first axis, without a factor."""

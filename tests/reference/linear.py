@@ -4,6 +4,11 @@ import math
 
 import numpy as np
 
+VARIANTS = {
+    "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
+    "causal": [{"form": name} for name in ("quadratic", "recurrent")],
+}
+
 
 def phi(name, x):
     """φ of one head's query or key."""

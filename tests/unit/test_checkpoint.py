@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from subquad import checkpoint
+from subquad import checkpoint, storage
 from subquad.checkpoint import Progress
 from subquad.errors import SubquadError
 
@@ -157,10 +157,10 @@ def test_rotation_counts_numerically_and_never_first_deletes(tmp_path, monkeypat
     names = [p.name for p in checkpoint.checkpoints(tmp_path)]
     assert names == ["step-00000010", "step-00000100"]
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(storage, "save_file", full)
     with pytest.raises(SubquadError, match="No space left on device"):
         saved(tmp_path, model, optimizer, step=101)
     assert [p.name for p in checkpoint.checkpoints(tmp_path)] == names
@@ -181,13 +181,17 @@ def test_x05_a_failed_write_keeps_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+#: No process has this number: Linux counts to 2^22.
+DEAD = 1 << 24
+
+
 def test_leftovers_of_a_killed_process_are_removed_and_never_taken(tmp_path):
     model = Tied()
     path = saved(tmp_path, model, trained(model))
-    (tmp_path / checkpoint.CHECKPOINTS / ".part-1-step-00000002").mkdir()
-    (tmp_path / ".part-1-model.safetensors").write_text("half")
+    (tmp_path / checkpoint.CHECKPOINTS / f".part-{DEAD}-step-00000002").mkdir()
+    (tmp_path / f".part-{DEAD}-model.safetensors").write_text("half")
     assert checkpoint.checkpoints(tmp_path) == [path]
-    checkpoint.remove_leftovers(tmp_path)
+    storage.remove_leftovers(tmp_path, tmp_path / checkpoint.CHECKPOINTS)
     assert not list(tmp_path.rglob(".part-*"))
     assert checkpoint.checkpoints(tmp_path) == [path]
 

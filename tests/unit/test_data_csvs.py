@@ -149,3 +149,35 @@ def test_errors_are_one_line(path: Path) -> None:
         with pytest.raises(SubquadError) as caught:
             pairs(opened(path, content))
         assert "\n" not in str(caught.value)
+
+
+SPACED = 'text, label\n"no, never", "neg"\n"well, yes", "pos"\n'
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_space_before_a_quote(tmp_path: Path, delimiter: str) -> None:
+    content = SPACED.replace(", l", f"{delimiter} l").replace('", "', f'"{delimiter} "')
+    content = content.replace("no, n", f"no{delimiter} n").replace("well, y", f"well{delimiter} y")
+    source = opened(tmp_path / ("a.tsv" if delimiter == "\t" else "a.csv"), content)
+    assert pairs(source) == [(f"no{delimiter} never", "neg"), (f"well{delimiter} yes", "pos")]
+    assert "spaces before a cell are no part of it" in source.detected
+    assert "label = 'label'" in source.detected
+
+
+def test_spaces_that_belong_to_cells_stay(tmp_path: Path) -> None:
+    content = 'text,label\n" ""Yes"", he said",a\n she said,b\n"x, ""y"" z", c\n "No" he said,a\n'
+    source = opened(tmp_path / "a.csv", content)
+    assert pairs(source) == [
+        (' "Yes", he said', "a"),
+        (" she said", "b"),
+        ('x, "y" z', " c"),
+        (' "No" he said', "a"),
+    ]
+
+
+def test_a_space_before_a_quote_far_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("subquad.data.csvs.SAMPLE", 3)
+    content = 'text,label\n"a, b",x\n"c\nd",y\n"e, f", "y"\n' + '" ""g""",x\n'
+    source = opened(tmp_path / "a.csv", content, on_bad_row="skip")
+    assert pairs(source) == [("a, b", "x"), ("c\nd", "y"), (' "g"', "x")]
+    assert "a space stands between a comma and a quote" in source.skipped.rows[0].reason

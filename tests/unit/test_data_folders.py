@@ -29,7 +29,10 @@ def test_class_folders(tmp_path: Path) -> None:
     (tmp_path / "neg" / "notes.pdf").write_bytes(b"\xff")
     source = open_source(tmp_path, ReadOptions(), labelled=True)
     assert records(source) == [("a", "neg"), ("z", "neg"), ("c", "pos"), ("b\r\n", "pos")]
-    assert "4 text files in the class folders 'neg', 'pos' (2 other files" in source.detected
+    assert "4 text files in the class folders 'neg', 'pos' (not read as text: 1 file (.pdf)" in (
+        source.detected
+    )
+    assert "beside the class folders: 1 file)" in source.detected
     assert source.place(3) == str(tmp_path / "pos" / "10.txt")
 
 
@@ -49,10 +52,10 @@ def test_bad_files_in_a_folder(tmp_path: Path) -> None:
 
 
 def test_folders_that_hold_nothing(tmp_path: Path) -> None:
-    with pytest.raises(SubquadError, match=r"no text files .* it holds nothing"):
+    with pytest.raises(SubquadError, match=r"no text files .* there is nothing in it"):
         open_source(tmp_path, ReadOptions(), labelled=False)
     (tmp_path / "a.csv").write_text("text,label\na,b\n")
-    with pytest.raises(SubquadError, match=r"no class folders .* 1 files \(.csv\)"):
+    with pytest.raises(SubquadError, match=r"no class folders .* the class folders: 1 file"):
         open_source(tmp_path, ReadOptions(), labelled=True)
 
 
@@ -114,7 +117,8 @@ def test_parquet_types_of_labels(tmp_path: Path) -> None:
         ([True, False], ["true", "false"]),
         (pl.Series(["b", "a"], dtype=pl.Categorical), ["b", "a"]),
         (pl.Series([1, 2], dtype=pl.UInt8), ["1", "2"]),
-        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.5", "2"]),
+        (pl.Series(["1.50", "2"], dtype=pl.String).cast(pl.Decimal(5, 2)), ["1.50", "2"]),
+        (pl.Series([0.1, 2.0], dtype=pl.Float32), ["0.1", "2"]),
     ):
         source = open_source(
             frame(tmp_path, text=["a", "b"], label=values), ReadOptions(), labelled=True

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,75 @@ def test_other_files(tmp_path: Path) -> None:
         open_images(tmp_path / "a.csv")
     with pytest.raises(SubquadError, match="no such file"):
         open_images(tmp_path / "b.npy")
+
+
+def turned(path: Path, upright: Image.Image, orientation: int, how: Image.Transpose | None) -> None:
+    """Save ``upright`` as a camera would that was held otherwise."""
+    stored = upright if how is None else upright.transpose(how)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(path, exif=exif, quality=100)
+
+
+TURNS = [
+    (1, None),
+    (2, Image.Transpose.FLIP_LEFT_RIGHT),
+    (3, Image.Transpose.ROTATE_180),
+    (4, Image.Transpose.FLIP_TOP_BOTTOM),
+    (5, Image.Transpose.TRANSPOSE),
+    (6, Image.Transpose.ROTATE_90),
+    (7, Image.Transpose.TRANSVERSE),
+    (8, Image.Transpose.ROTATE_270),
+]
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png"])
+def test_photographs_stand_upright(tmp_path: Path, suffix: str) -> None:
+    upright = Image.new("L", (32, 16), 0)
+    upright.paste(255, (16, 0, 32, 8))  # the upper right quarter
+    for orientation, how in TURNS:
+        turned(tmp_path / f"{orientation}{suffix}", upright, orientation, how)
+    images = open_images(tmp_path)
+    assert images.pixels.shape == (8, 16, 32)
+    for pixels in images.pixels:
+        assert pixels[:8, 16:].min() > 200
+        assert pixels.mean() < 70
+
+
+def test_pictures_that_would_lose_something(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    for mode, said in (("RGBA", "kind RGBA"), ("LA", "kind LA"), ("I;16", "kind I;16")):
+        Image.new(mode, (4, 4)).save(path)
+        with pytest.raises(SubquadError, match=rf"a\.png has pixels of {said}"):
+            open_images(path)
+    for mode in ("P", "L", "RGB"):
+        colour = (1, 2, 3) if mode == "RGB" else 0
+        Image.new(mode, (4, 4)).save(path, transparency=colour)
+        with pytest.raises(SubquadError, match=rf"transparent pixels \(kind {mode}\)"):
+            open_images(path)
+    frames = [Image.new("L", (4, 4), shade) for shade in (0, 90, 180)]
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    with pytest.raises(SubquadError, match="an animation of 3 frames"):
+        open_images(path)
+    path.write_bytes(png_of_16_bits(np.full((4, 4, 3), 300, dtype=np.uint16)))
+    with pytest.raises(SubquadError, match="16 bits per channel"):
+        open_images(path)
+
+
+def png_of_16_bits(pixels: np.ndarray[Any, Any]) -> bytes:
+    """A coloured PNG of 16 bits, which Pillow reads and cannot write."""
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
+    head = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
+
+
+def test_palettes_and_printers_colours_become_rgb(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8), (250, 10, 20)).quantize(4).save(tmp_path / "1.png")
+    Image.new("CMYK", (8, 8), (0, 255, 255, 0)).save(tmp_path / "2.jpg", quality=100)
+    images = open_images(tmp_path)
+    assert images.pixels.shape == (2, 8, 8, 3)
+    assert np.abs(images.pixels.astype(int) - [250, 10, 20]).max() < 25

@@ -1,12 +1,13 @@
 """One order of classes, errors with rows, weights."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from subquad.data.labels import Labels
-from subquad.data.splits import count_duplicates, split
+from subquad.data.splits import repeated, split, text_hash
 from subquad.errors import SubquadError, UsageError
 
 
@@ -94,8 +95,11 @@ def test_splits_are_deterministic_and_stratified() -> None:
 
 
 def test_duplicates_across_splits_are_counted() -> None:
-    train = (f"text {i}" for i in range(100_000))
-    other = ["  text 7\n", "text 7", "Text 7", "new", "", "text 99999", "text\n7"]
-    assert count_duplicates(train, iter(other)) == 3
-    assert count_duplicates([], other) == 0
-    assert count_duplicates(other, []) == 0
+    def hashes(texts: Iterable[str]) -> np.ndarray:
+        return np.array([text_hash(text) for text in texts], dtype=np.uint64)
+
+    train = hashes(f"text {i}" for i in range(100_000))
+    other = hashes(["  text 7\n", "text 7", "Text 7", "new", "", "text 99999", "text\n7"])
+    assert repeated(train, other) == 3
+    assert repeated(train[:0], other) == 0
+    assert repeated(other, train[:0]) == 0

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -15,8 +15,10 @@ from subquad.data.arrayfile import ArrayFile, digest
 from subquad.data.labels import Labels
 from subquad.data.source import ReadOptions, Source, open_source
 from subquad.data.store import Stored, tokenised
+from subquad.data.targets import Classes
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError
+from subquad.locking import LOCK, alone_in
 
 BYTES = Tokenizer.train("bytes", [], 0)
 LABELS = Labels(("x", "y"))
@@ -47,8 +49,7 @@ def test_made_then_reused(path: Path) -> None:
     assert not first.reused
     for stored in (first, made(path)):
         assert texts(stored) == [text for text, _ in ROWS]
-        assert stored.examples.labels is not None
-        assert stored.examples.labels.tolist() == [0, 1, 0]
+        assert stored.examples.answers(Classes).tolist() == [0, 1, 0]
         assert stored.rows.tolist() == [1, 2, 3]
         assert isinstance(stored.examples.tokens.values, np.memmap)
     assert made(path).reused
@@ -158,11 +159,13 @@ def test_another_directory_is_never_replaced(path: Path) -> None:
 
 
 def test_what_a_kill_left_is_removed(path: Path) -> None:
-    for name, age in (("store.building-1", 9999), ("store.old-2", 9999), ("store.building-3", 5)):
+    for name in ("store.building-1", "store.old-2", "store.building-3", "store.building-4"):
         (path.parent / name).mkdir()
-        then = time.time() - age
-        os.utime(path.parent / name, (then, then))
-    made(path)
+    (path.parent / "store.building-4" / LOCK).write_text("4\n")
+    with alone_in(path.parent / "store.building-3"):  # by a living one
+        other = Thread(target=made, args=(path,))
+        other.start()
+        other.join()
     assert sorted(p.name for p in path.parent.iterdir()) == ["a.csv", "store", "store.building-3"]
 
 

@@ -14,7 +14,7 @@ from subquad.generation import (
     recompute_tokens,
     write,
 )
-from subquad.mixers.fastformer_causal import CausalFastformer
+from subquad.mixers.fastformer.causal import CausalFastformer
 from subquad.tasks import task_class
 from subquad.training import train
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from subquad.mixers.feature_maps import FEATURE_MAPS, elu_plus_one, feature_map
-from subquad.mixers.linear import divide
+from subquad.mixers.base import divide
+from subquad.mixers.linear.feature_maps import FEATURE_MAPS, elu_plus_one, named
 
 every_map = pytest.mark.parametrize("phi", list(FEATURE_MAPS.values()), ids=list(FEATURE_MAPS))
 
@@ -88,6 +88,6 @@ def test_b05_nothing_is_divided_by_zero() -> None:
 
 
 def test_an_unknown_map_lists_those_there_are() -> None:
-    assert feature_map("relu") is FEATURE_MAPS["relu"]
+    assert named("relu") is FEATURE_MAPS["relu"]
     with pytest.raises(ValueError, match=r"feature_map='cos' is not one of elu\+1, relu, relu\^2"):
-        feature_map("cos")
+        named("cos")

@@ -10,7 +10,7 @@ from subquad.generation import EngineDecoder, Sampling, Streams, TorchDecoder, c
 from subquad.generation.decoder import engine_refuses
 from subquad.generation.packing import pack, rounded
 from subquad.kernels import status
-from subquad.mixers.feature_maps import FEATURE_MAPS
+from subquad.mixers.linear.feature_maps import FEATURE_MAPS
 from subquad.models import CausalModel, ModelConfig
 
 pytestmark = pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
@@ -98,8 +98,8 @@ def test_convolutions_at_the_bottom(width, local, weights):
 def test_neighbours_in_a_picture(weights):
     """Taps far apart: what lies between them weighs nothing."""
     made = model(
-        mixers=("raster", "raster", "linear"),
-        mixer_options={"raster": {"row": 7, "above": 2, "side": 1, "width": 2}},
+        mixers=("masked_convolution", "masked_convolution", "linear"),
+        mixer_options={"masked_convolution": {"row": 7, "above": 2, "side": 1, "width": 2}},
         layers=3,
         positions="none",
     )
@@ -111,7 +111,7 @@ def test_neighbours_in_a_picture(weights):
 
 def test_convolutions_elsewhere_are_left_to_torch():
     made = model(mixers=("linear", "convolution"))
-    assert "convolutions at the bottom, not CausalConvolution" in engine_refuses(made)
+    assert engine_refuses(made).startswith("layer 1, CausalConvolution, is not at the bottom")
 
 
 def test_a_tied_head():
@@ -262,7 +262,9 @@ def test_what_it_cannot_do_is_refused():
         outputs=4,
         length=9,
     )
-    with pytest.raises(UsageError, match="not CausalSoftmaxAttention"):
+    with pytest.raises(
+        UsageError, match=r"layer 1 is CausalSoftmaxAttention; the engine runs linear"
+    ):
         pack(other)
     for changes, why in (
         ({"mixer_dense": True}, "mixer_dense"),

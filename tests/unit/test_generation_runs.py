@@ -45,7 +45,7 @@ def test_images_are_those_of_images(runs):
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [
-        ("texts", {}, "classify run, which generates nothing: use run.predict"),
+        ("texts", {}, "classify does not generate; it is for: subquad predict RUN FILE"),
         ("waves", {"prompt": "a"}, "prompt is for texts"),
         ("waves", {"length": 3}, "length is no option of generate where .* draws images"),
         ("chars", {"keep": 0.5}, "keep is no option of generate where .* writes texts"),
@@ -65,5 +65,7 @@ def test_every_run_generates_or_names_predict(name):
     if run.task.causal:
         assert len(subquad.generate(run, samples=1)) == 1
     else:
-        with pytest.raises(UsageError, match=r"use run\.predict"):
+        with pytest.raises(
+            UsageError, match=r"does not generate; it is for: subquad (predict RUN|train FILE)"
+        ):
             subquad.generate(run)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -61,7 +62,19 @@ def test_many_prompts_are_each_as_if_alone(run):
     how = Sampling(seed=4)
     together = texts(run, how, prompts=prompts, samples=2, length=12)
     assert [t[: len(p)] for t, p in zip(together[::2], prompts, strict=True)] == prompts
-    assert together[:2] == texts(run, how, prompts=["a"], samples=2, length=12)
+    for i, prompt in enumerate(prompts):
+        assert together[2 * i : 2 * i + 2] == texts(
+            run, how, prompts=[prompt], samples=2, length=12
+        )
+    assert len({t[len(p) :] for t, p in zip(together, np.repeat(prompts, 2), strict=True)}) > 1
+
+
+def test_samples_of_a_prompt_differ_and_a_prompt_that_comes_twice_does_not(run):
+    made = texts(
+        run, Sampling(seed=4, temperature=4.0), prompts=["a", "b", "a"], samples=3, length=12
+    )
+    assert made[:3] == made[6:]
+    assert len(set(made[:3])) > 1
 
 
 def test_texts_beyond_the_positions_are_refused(run):

@@ -6,8 +6,8 @@ from torch.nn import functional as F
 
 from subquad.kernels import status
 from subquad.mixers import build
-from subquad.mixers.convolution import convolve, dense
-from subquad.mixers.convolution_native import lagged_sum
+from subquad.mixers.convolution.depthwise import convolve, dense
+from subquad.mixers.convolution.native import lagged_sum
 from subquad.mixers.native import core_serves_plainly
 
 pytestmark = pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
@@ -132,6 +132,6 @@ def test_a_short_row_has_no_output() -> None:
         ({"row": 3, "side": 3}, "side=3 must be less than a row"),
     ],
 )
-def test_a_raster_that_cannot_be(options, told) -> None:
+def test_a_masked_convolution_that_cannot_be(options, told) -> None:
     with pytest.raises(ValueError, match=told):
-        build("raster", 8, causal=True, **options)
+        build("masked_convolution", 8, causal=True, **options)

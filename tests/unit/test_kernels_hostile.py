@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from subquad import kernels
-from subquad.mixers import fastformer, fnet, linear
-from subquad.mixers.convolution import convolve
+from subquad.mixers import fnet, linear
+from subquad.mixers.convolution.depthwise import convolve
+from subquad.mixers.fastformer import bidirectional as fastformer
 
 if not kernels.status().native:
     pytest.skip(f"native core: {kernels.status().reason}", allow_module_level=True)

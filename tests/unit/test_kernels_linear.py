@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from subquad import kernels
-from subquad.mixers import feature_maps, linear
+from subquad.mixers import linear
+from subquad.mixers.linear import feature_maps
 
 if not kernels.status().native:
     pytest.skip(f"native core: {kernels.status().reason}", allow_module_level=True)

@@ -4,8 +4,10 @@ import pytest
 import torch
 
 from subquad import kernels
-from subquad.mixers import fastformer, fnet, linear, native, transforms
-from subquad.mixers.transforms_native import half_spectrum
+from subquad.mixers import fnet, linear, native
+from subquad.mixers.fastformer import bidirectional as fastformer
+from subquad.mixers.fnet import transforms
+from subquad.mixers.fnet.native import half_spectrum
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 6])

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from subquad.kernels import status
-from subquad.mixers.fastformer import attend, attend_by_torch
-from subquad.mixers.fastformer_native import additive_pool
+from subquad.mixers.fastformer.bidirectional import attend, attend_by_torch
+from subquad.mixers.fastformer.native import additive_pool
 
 pytestmark = pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
 

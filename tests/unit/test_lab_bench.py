@@ -6,9 +6,13 @@ import sys
 import pytest
 
 from subquad.kernels import status
-from subquad.lab.bench.measuring import BenchConfig, bench, forms
+from subquad.lab.bench import suite
+from subquad.lab.bench.attention import forms, peak_memory
+from subquad.lab.bench.report import crossover, save
 from subquad.lab.bench.result import BenchResult, Row
-from subquad.lab.instruments.timing import Times, peak_memory
+from subquad.lab.bench.suite import BenchConfig, bench
+from subquad.lab.bench.targets import targets
+from subquad.lab.instruments.timing import Times
 
 TINY = BenchConfig(
     lengths=(8, 16),
@@ -22,8 +26,13 @@ TINY = BenchConfig(
 
 
 @pytest.fixture(scope="module")
-def measured():
-    return bench(TINY, "subquad bench --out here")
+def heard():
+    return []
+
+
+@pytest.fixture(scope="module")
+def measured(heard):
+    return bench(TINY, "subquad bench --out here", watch=heard.append)
 
 
 def made(rows):
@@ -31,7 +40,8 @@ def made(rows):
 
 
 def forward(t, ratio):
-    return Row("forward", "native", t, 1.0, "softmax", ratio, ratio, ratio, 3)
+    row = {"kind": "forward", "name": "native", "t": t, "seconds": 1.0, "base": "softmax"}
+    return Row(**row, ratio=ratio, low=ratio, high=ratio, rounds=3)
 
 
 def test_every_form_is_measured_both_ways(measured):
@@ -39,8 +49,28 @@ def test_every_form_is_measured_both_ways(measured):
     for name in forms():
         assert ("forward", name) in found
         assert ("forward+backward", name) in found
-    assert all(r.seconds > 0 and r.low <= r.ratio <= r.high for r in measured.rows)
+    assert all(r.seconds > 0 for r in measured.rows)
+    assert all((r.ratio, r.low, r.high) == (1, 1, 1) for r in measured.rows if r.name == r.base)
     assert measured.environment["command"] == "subquad bench --out here"
+
+
+def test_a_ratio_is_the_base_s_time_over_its_own_and_in_a_training_step_the_reverse():
+    times = Times({"none": [2.0, 8.0, 18.0], "linear": [1.0, 2.0, 3.0]})
+    base, row = suite._rows("forward", 64, times, "none")
+    assert (base.ratio, row.ratio, row.low, row.high) == (1, 4, 3, 5)
+    assert (row.seconds, row.rounds, row.base, row.t) == (2.0, 3, "none", 64)
+    _, row = suite._rows("training step", 64, times, "none", over=True)
+    assert row.ratio == 1 / 4
+    assert row.low < row.ratio < row.high
+
+
+def test_a_line_is_said_for_every_comparison(measured, heard):
+    lines = [progress.line for progress in heard]
+    assert len(lines) == len({(r.kind, r.t) for r in measured.rows}) == suite._expected(TINY)
+    assert lines[0].startswith("forward, 8: softmax ")
+    spent = [progress.spent for progress in heard]
+    assert spent == sorted(spent)
+    assert spent[-1] == 1
 
 
 @pytest.mark.skipif(not status().native, reason="no native core")
@@ -51,7 +81,7 @@ def test_tokens_are_measured_every_way(measured):
 
 
 def test_results_are_written_whole(measured, tmp_path):
-    measured.save(tmp_path / "out")
+    save(measured, tmp_path / "out")
     document = json.loads((tmp_path / "out" / "bench.json").read_text())
     assert document["rows"][0]["kind"] == "forward"
     assert "<svg" in (tmp_path / "out" / "bench.svg").read_text()
@@ -69,21 +99,16 @@ def test_results_are_written_whole(measured, tmp_path):
 )
 def test_the_crossover_follows_from_the_ratios(ratios, words):
     rows = [forward(t, ratio) for t, ratio in zip((64, 128), ratios, strict=True)]
-    assert made(rows).crossover().startswith(words)
+    assert crossover(made(rows)).startswith(words)
 
 
 def test_a_target_passes_only_if_it_was_measured_and_reached():
-    by_text = {t.text: t for t in made([forward(64, 1.0), forward(128, 0.99)]).targets()}
+    by_text = {t.text: t for t in targets(made([forward(64, 1.0), forward(128, 0.99)]))}
     assert by_text["forward, 64, times softmax ≥ 1"].passed
     assert not by_text["forward, 128, times softmax ≥ 1"].passed
     missing = by_text["forward, 256, times softmax ≥ 1"]
     assert missing.found is None
     assert not missing.passed
-
-
-def test_ratios_are_taken_round_by_round():
-    times = Times({"slow": [2.0, 20.0, 6.0], "fast": [1.0, 10.0, 2.0]})
-    assert times.ratio("slow", "fast")[0] == 2.0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from subquad.data.digits import LEVELS
+from subquad.data.targets import Numbers
+from subquad.errors import SubquadError
 from subquad.lab.compare import floors as room
-from subquad.lab.compare.floors import BAG, LOGISTIC, MAJORITY, MARKOV, UNIGRAM, floors
+from subquad.lab.compare.floors import BAG, LOGISTIC, MAJORITY, MARKOV, MEAN, UNIGRAM, floors
 from subquad.tasks import task_class
 
 
@@ -96,3 +98,26 @@ def test_transitions_are_distributions():
     table = room._transitions(room.matrix(training), LEVELS)
     np.testing.assert_allclose(table.sum(-1), 1)
     assert (table > 0).all()
+
+
+def test_a_regression_has_the_mean_and_a_bag_of_words(tmp_path):
+    rows = [(f"it is {w} {i}", d) for i in range(20) for w, d in (("cold", -8), ("hot", 31.5))]
+    config = task_class("regress").defaults()
+    path = str(write(tmp_path / "texts.csv", rows))
+    config = config.having(path=path, validation=0.2, label="label")
+    other = write(tmp_path / "test.csv", [("cold", -8), ("hot", 31.5)])
+    found, training, held_out = fitted(config, str(other))
+    assert list(found) == [MEAN, BAG]
+    mean = training.answers(Numbers).mean()
+    spread = np.square(held_out.answers(Numbers) - mean).mean()
+    assert found[MEAN].held_out["mse"] == pytest.approx(spread)
+    assert found[MEAN].held_out["pearson"] == 0
+    assert found[BAG].held_out["mse"] < 0.05 * spread
+    assert found[BAG].held_out["examples"] == len(held_out) == 8
+    assert found[BAG].test["spearman"] == pytest.approx(1)
+
+
+def test_a_floor_that_is_not_known_is_named(texts, monkeypatch):
+    monkeypatch.setattr(task_class("classify"), "floors", lambda _: ("a coin",))
+    with pytest.raises(SubquadError, match="the task classify names a floor 'a coin'; there are"):
+        fitted(text_config(texts))

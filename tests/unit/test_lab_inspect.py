@@ -9,7 +9,7 @@ import torch
 
 from subquad.errors import UsageError
 from subquad.lab.inspect import inspect
-from subquad.lab.inspect.channels import channels, watched
+from subquad.lab.inspect.channels import watched
 from subquad.lab.inspect.likings import Judgement, Likings, judge
 from subquad.lab.inspect.page import document, shade
 from subquad.mixers import names
@@ -20,17 +20,12 @@ from subquad.training import train
 WORDS = {"sport": "match goal team coach league", "money": "bank stock price trade loan"}
 
 
-def trained(tmp_path, task, mixers, text, **model):
+def trained(tmp_path, task, mixers, text, **changes):
     (tmp_path / "data.csv").write_text(text, encoding="utf-8")
     usual = task_class(task).defaults()
-    config = replace(
-        usual,
-        data=replace(usual.data, path=str(tmp_path / "data.csv"), length=24),
-        model=replace(
-            usual.model, mixers=mixers, layers=len(mixers), d=16, heads=2, ff=16, **model
-        ),
-        training=replace(usual.training, minutes=None, epochs=None, steps=3, evaluations=1),
-    )
+    shape = {"mixers": mixers, "layers": len(mixers), "d": 16, "heads": 2, "ff": 16} | changes
+    budget = {"minutes": None, "epochs": None, "steps": 3, "evaluations": 1}
+    config = usual.having(path=str(tmp_path / "data.csv"), length=24, **shape, **budget)
     return train(config, tmp_path / "run")
 
 
@@ -102,7 +97,7 @@ def test_weights_of_a_fastformer_are_what_pools_its_queries(tmp_path):
     with torch.no_grad(), watched(run.model) as seen:
         run.model(tokens)
     with torch.no_grad():
-        alpha, beta = (channel.weights for channel in channels(seen[0]).values())
+        alpha, beta = (channel.weights for channel in seen[0].explained().channels.values())
         chain = seen[0].mixer.chain(seen[0].x)
         q, k = (x.unflatten(-1, (2, 8)) for x in chain.columns)
         p = k * torch.einsum("bth,bthk->bhk", alpha, q).unsqueeze(1)

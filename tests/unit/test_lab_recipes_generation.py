@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from subquad.errors import UsageError
-from subquad.lab.recipes import Job, copying, drawing, run
+from subquad.lab.recipes import Job, copying, image_generation, run
 
 
 @pytest.fixture
@@ -36,7 +36,13 @@ def test_rows_are_words_and_their_copies():
 
 @pytest.mark.usefixtures("tiny_copies")
 def test_copy_task(tmp_path):
-    made = run("copy-task", Job(tmp_path / "out", seeds=2), "subquad recipe copy-task")
+    heard = []
+    job = Job(tmp_path / "out", seeds=2, watch=heard.append)
+    made = run("copy-task", job, "subquad recipe copy-task")
+    assert [p.line.partition(":")[0] for p in heard if "copied right" in p.line] == [
+        f"{mixer}, seed {seed}" for seed in (0, 1) for mixer in ("linear", "softmax")
+    ]
+    assert [p.spent for p in heard] == sorted(p.spent for p in heard)
     found = json.loads((tmp_path / "out/results.json").read_text())["results"]
     assert {m: len(runs) for m, runs in found.items()} == {"linear": 2, "softmax": 2}
     for runs in found.values():
@@ -55,18 +61,18 @@ def test_copy_task_needs_no_data(tmp_path):
 
 
 def test_the_papers_settings_are_the_full_preset():
-    c = drawing.preset(drawing.MNIST, "x", full=True)
+    c = image_generation.preset(image_generation.MNIST, "x", full=True)
     m, t = c.model, c.training
-    assert (m.layers, m.d, m.heads, m.ff, m.mixture) == (8, 256, 8, 1024, 10)
+    assert (m.layers, m.d, m.heads, m.ff, c.options.mixture) == (8, 256, 8, 1024, 10)
     assert (t.optimizer, t.lr, t.epochs, t.batch) == ("radam", 1e-4, 250, 10)
-    assert drawing.preset(drawing.CIFAR10, "x", full=True).model.layers == 16
+    assert image_generation.preset(image_generation.CIFAR10, "x", full=True).model.layers == 16
 
 
 def test_drawing(tmp_path, monkeypatch):
     for name, count in (("train", 60), ("test", 10)):
         pixels = np.random.default_rng(0).integers(256, size=(count, 4, 5), dtype=np.uint8)
         np.save(tmp_path / f"{name}.npy", pixels)
-    usual = drawing.preset
+    usual = image_generation.preset
 
     def preset(paper, path, full):
         c = usual(paper, path, full)
@@ -76,11 +82,14 @@ def test_drawing(tmp_path, monkeypatch):
             training=replace(c.training, minutes=None, steps=3, batch=8),
         )
 
-    small = replace(drawing.MNIST, layers=1, length=20)
-    monkeypatch.setattr(drawing, "preset", preset)
-    monkeypatch.setattr(drawing, "MNIST", small)
+    small = replace(image_generation.MNIST, layers=1, length=20)
+    monkeypatch.setattr(image_generation, "preset", preset)
+    monkeypatch.setattr(image_generation, "MNIST", small)
     data = (str(tmp_path / "train.npy"), str(tmp_path / "test.npy"))
-    made = run("mnist-generation", Job(tmp_path / "out", data), "subquad recipe …")
+    heard = []
+    job = Job(tmp_path / "out", data, watch=heard.append)
+    made = run("mnist-generation", job, "subquad recipe …")
+    assert any("bits per dimension" in p.line for p in heard)
     results = made.document["results"]
     assert results["test"]["examples"] == 10
     assert 5 < results["test"]["bits_per_dim"] < 12

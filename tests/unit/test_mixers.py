@@ -11,7 +11,6 @@ import torch
 from subquad import mixers
 from subquad.mixers import MIXERS, CausalMixer, State, build, names, options
 from subquad.mixers.base import head_width
-from subquad.mixers.fastformer import pool
 from subquad.mixers.fnet import FNet
 from subquad.mixers.linear import (
     CAUSAL_FORMS,
@@ -19,6 +18,7 @@ from subquad.mixers.linear import (
     LinearAttention,
     bidirectional,
 )
+from subquad.mixers.pooling import pool
 from tests.cases import CASES, CAUSAL, MIXING, Case, D
 from tests.checks import close, rows, same
 

@@ -14,7 +14,8 @@ TINY = ModelConfig(layers=2, d=16, heads=2, ff=32, dropout=0.0)
 
 
 def classifier(**changes):
-    return Classifier(replace(TINY, **changes), vocabulary=11, length=20, classes=3).eval()
+    own = {k: changes.pop(k) for k in ("pooling", "token_dropout") if k in changes}
+    return Classifier(replace(TINY, **changes), vocabulary=11, length=20, classes=3, **own).eval()
 
 
 def causal(mixer, **changes):
@@ -208,7 +209,6 @@ def test_a_tied_head_shares_the_embedding():
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"mixer_options": {"fnet": {}}}, "which no layer uses"),
         ({"mixer_options": {"linear": {"depth": 2}}}, "no option 'depth'; it has: heads"),
-        ({"tied": True}, "means nothing to a classifier"),
         ({"share_mixers": True, "mixers": ("linear", "none")}, r"no two layers .* \(linear,none\)"),
         ({"mixers": ("fastformer",), "mixer_options": {"fastformer": {"columns": 0}}}, "columns=0"),
     ],
@@ -218,9 +218,7 @@ def test_a_configuration_that_cannot_be_is_refused(changes, words):
         replace(TINY, **changes).check(causal=False)
 
 
-def test_what_means_nothing_to_a_causal_model_is_refused():
-    with pytest.raises(ValueError, match="pooling='cls' means nothing to a causal model"):
-        replace(TINY, pooling="cls").check(causal=True)
+def test_a_mixer_without_a_causal_form_is_refused():
     with pytest.raises(ValueError, match="mixer 'fnet' has no causal form"):
         replace(TINY, mixers=("fnet",)).check(causal=True)
 

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 
-from subquad.errors import UsageError
 from subquad.export.graphs import Step, empty_states
 from subquad.export.payload import payload
 from subquad.generation import EngineDecoder
@@ -13,14 +12,14 @@ from subquad.kernels import status
 from subquad.models import CausalModel, ModelConfig
 from subquad.models.shared_levels import LevelEmbedding, LevelHead, cosines, settle, share
 from subquad.optimiser import optimiser
-from subquad.tasks import Config, DataConfig, TrainConfig, check
+from subquad.tasks import TrainConfig
 
 
-def model(levels: int = 9, waves: int = 4, **changes) -> CausalModel:
+def model(levels: int = 9, count: int = 4, **changes) -> CausalModel:
     torch.manual_seed(0)
     config = ModelConfig(mixers=("linear",), layers=1, d=16, heads=2, ff=24, dropout=0.0, **changes)
     made = CausalModel(config, inputs=levels + 1, outputs=levels, length=20)
-    share(made, levels, waves)
+    share(made, levels, count)
     return made.eval()
 
 
@@ -45,7 +44,7 @@ def test_the_start_token_is_no_level() -> None:
 
 def test_a_vector_is_half_shared_with_the_next() -> None:
     """One step from one level alone moves its neighbours' vectors with it, and far ones less."""
-    table = model(levels=64, waves=16).embedding.tokens
+    table = model(levels=64, count=16).embedding.tokens
     before = table.weight.detach().clone()
     (table.weight[30] * torch.ones(16)).sum().backward()
     with torch.no_grad():
@@ -106,14 +105,3 @@ def test_one_level_has_none_to_share_with() -> None:
     made = model(levels=1)
     assert type(made.embedding.tokens) is torch.nn.Embedding
     assert made(tokens(1)).isfinite().all()
-
-
-def test_for_pixels_only() -> None:
-    config = Config(
-        task="language",
-        data=DataConfig(path="x"),
-        model=ModelConfig(waves=3),
-        training=TrainConfig(steps=1),
-    )
-    with pytest.raises(UsageError, match="--waves is for pixels"):
-        check(config)

@@ -102,7 +102,8 @@ def classifier(w, tokens):
 
 
 def ours():
-    model = Classifier(released(SIZES), vocabulary=WORDS, length=LENGTH, classes=CLASSES)
+    sizes = {"vocabulary": WORDS, "length": LENGTH, "classes": CLASSES}
+    model = Classifier(released(SIZES), **sizes, pooling="attention")
     return model.double().eval()
 
 
@@ -176,6 +177,7 @@ def test_a_model_of_another_form_is_refused():
         vocabulary=WORDS,
         length=LENGTH,
         classes=CLASSES,
+        pooling="attention",
     )
     with pytest.raises(ValueError, match=r"unexpected encoder\.blocks\.0\.dense\.bias"):
         load_released(model, weights())

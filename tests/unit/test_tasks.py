@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from subquad.data.batches import Batch, collate
+from subquad.data.batches import Batch, TokenInput, collate
 from subquad.data.labels import Labels
+from subquad.data.targets import Classes
 from subquad.errors import SubquadError, UsageError
 from subquad.run import score
-from subquad.tasks import TASKS, Config, task_class
+from subquad.tasks import TASKS, Config, load_config, task_class
 from subquad.tasks.causal import next_token_nats
 from subquad.tasks.classify import Classify
 from subquad.tasks.language import Language
@@ -50,10 +51,10 @@ def test_every_task_has_a_complete_configuration():
 def test_a_configuration_survives_json(tmp_path):
     c = replace(Classify.defaults(), model=replace(Classify.defaults().model, mixers=("fnet",)))
     (tmp_path / "config.json").write_text(c.to_json())
-    assert Config.load(tmp_path / "config.json") == c
+    assert load_config(tmp_path / "config.json") == c
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(SubquadError, match="not a subquad configuration"):
-        Config.load(tmp_path / "config.json")
+        load_config(tmp_path / "config.json")
 
 
 def test_the_tokenizer_sees_the_training_split_only(csv, tmp_path):
@@ -61,12 +62,12 @@ def test_the_tokenizer_sees_the_training_split_only(csv, tmp_path):
     seen = {int(t) for i in range(len(training)) for t in training.tokens[i]}
     assert max(seen) < len(task.tokenizer)
     assert len(training) + len(held_out) == 40
-    assert sorted(np.bincount(held_out.labels)) == [2, 2]
+    assert sorted(np.bincount(held_out.answers(Classes))) == [2, 2]
 
 
 def test_class_weights_are_in_the_loss(csv, tmp_path):
     c = config("classify", csv)
-    c = replace(c, training=replace(c.training, class_weights=True))
+    c = c.having(class_weights=True)
     task, training, _ = Classify.fit(c, tmp_path / "store")
     model = task.model().eval()
     batch = collate(training, np.arange(8))
@@ -83,7 +84,7 @@ def test_notes_name_repeated_texts_and_rare_classes(tmp_path):
     said = "\n".join(task.notes)
     assert "2 of 4 held-out texts also occur in training" in said
     assert "a single row" in said
-    assert 2 in training.labels
+    assert 2 in training.answers(Classes)
 
 
 def test_metrics_against_scikit_learn():
@@ -176,8 +177,11 @@ def test_standard_input_is_refused_for_training(tmp_path):
 
 
 def test_a_batch_moves_whole():
-    batch = Batch(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool), torch.zeros(1), (0,))
-    assert batch.to("cpu").rows == (0,)
+    inputs = TokenInput(torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
+    batch = Batch(inputs, Classes(torch.zeros(1)), (0,)).to("meta")
+    assert batch.rows == (0,)
+    for part in (batch.tokens, batch.mask, batch.answers(Classes)):
+        assert part.device.type == "meta"
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 3, 3)])
@@ -198,39 +202,37 @@ def test_pixels_learn_from_arrays_of_any_shape(tmp_path, shape):
         again.examples(str(tmp_path / "b.npy"), tmp_path / "other")
 
 
-@pytest.mark.parametrize(
-    ("options", "row"), [({}, 12), ({"raster": {"above": 1}}, 12), ({"raster": {"row": 6}}, 6)]
-)
-def test_raster_knows_a_pictures_row(tmp_path, options, row):
+@pytest.mark.parametrize(("said", "row"), [({}, 12), ({"above": 1}, 12), ({"row": 6}, 6)])
+def test_a_masked_convolution_knows_a_pictures_row(tmp_path, said, row):
     """4 pixels of three channels, unless one says otherwise; and after loading it is the same."""
     np.save(tmp_path / "a.npy", np.zeros((12, 5, 4, 3), np.uint8))
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
-    c = replace(c, model=replace(c.model, mixers=("raster",), mixer_options=options))
+    options = {"masked_convolution": said} if said else {}
+    c = replace(c, model=replace(c.model, mixers=("masked_convolution",), mixer_options=options))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     assert task.config.model == c.model, "what was said is what a run is continued with"
-    above = options.get("raster", {}).get("above", 4)
+    above = said.get("above", 4)
     assert task.model().blocks[0].mixer.past == above * row - 1 + 3
     task.save(tmp_path)
     again = task_class("pixels").load(tmp_path, task.config)
     assert again.model().blocks[0].mixer.lags() == task.model().blocks[0].mixer.lags()
 
 
-def test_raster_in_narrow_pictures(tmp_path):
+def test_a_masked_convolution_in_narrow_pictures(tmp_path):
     np.save(tmp_path / "a.npy", np.zeros((12, 5, 2), np.uint8))
     c = config("pixels", tmp_path / "a.npy", validation=0.25)
-    c = replace(c, model=replace(c.model, mixers=("raster",)))
+    c = replace(c, model=replace(c.model, mixers=("masked_convolution",)))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     assert task.model().blocks[0].mixer.lags() == (0, 1, 2, 3, 4, 5, 6, 7, 8)
-    c = replace(c, model=replace(c.model, mixer_options={"raster": {"side": 2}}))
+    c = replace(c, model=replace(c.model, mixer_options={"masked_convolution": {"side": 2}}))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
     with pytest.raises(UsageError, match="side=2 must be less than a row, row=2"):
         task.model()
 
 
-def test_a_raster_run_goes_on_with_the_same_command(tmp_path):
+def test_a_masked_convolution_run_goes_on_with_the_same_command(tmp_path):
     c = config("pixels", "digits")
-    training = replace(c.training, steps=2, epochs=None)
-    c = replace(c, model=replace(c.model, mixers=("raster",), waves=4), training=training)
+    c = c.having(mixers=("masked_convolution",), level_cosines=4, steps=2, epochs=None)
     train(c, tmp_path / "run")
     assert train(c, tmp_path / "run", resume=True).best()["step"] == 2
 

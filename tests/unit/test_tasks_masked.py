@@ -12,6 +12,7 @@ from subquad.cli.flags import configure
 from subquad.data.batches import collate, endless
 from subquad.data.masking import Specials, masked, rows_of
 from subquad.data.ragged import Ragged
+from subquad.data.targets import Documents
 from subquad.data.tokenizers import CLS, MASK, PAIR, SEP, Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.run import load
@@ -61,11 +62,11 @@ def test_rows_cover_documents_whole_and_cross_none(room):
     for i in range(len(rows)):
         row = rows.tokens[i]
         assert 1 <= len(row) <= room
-        assert set(row) == {3 + rows.labels[i]}
-        seen[int(rows.labels[i])] += len(row)
+        assert set(row) == {3 + rows.answers(Documents)[i]}
+        seen[int(rows.answers(Documents)[i])] += len(row)
     assert seen == {i: n for i, n in enumerate(lengths) if n > 1}
     for document in seen:
-        sizes = rows.tokens.lengths[rows.labels == document]
+        sizes = rows.tokens.lengths[rows.answers(Documents) == document]
         assert np.ptp(sizes) <= 1
 
 
@@ -140,7 +141,7 @@ def test_batches_say_which_epoch_they_are_of():
     rows = rows_of(documents([40, 50]), 16)
     for workers in (0, 2):
         stream = endless(rows, 4, seed=3, done=1, workers=workers)
-        draws = [next(stream).draw for _ in range(4)]
+        draws = [batch.draw for _ in range(4) for batch in next(stream)]
         assert draws == [(3, 0), (3, 1), (3, 1), (3, 2)]
         stream.close()
 
@@ -182,7 +183,7 @@ def test_resume_is_bit_exact_mid_epoch(corpus, tmp_path):
 def test_held_out_rows_are_the_end_and_nothing_is_lost(corpus, tmp_path):
     task, training, held_out = MaskedText.fit(config(corpus), tmp_path / "store")
     assert len(held_out) >= 5
-    assert max(training.labels) <= min(held_out.labels)
+    assert max(training.answers(Documents)) <= min(held_out.answers(Documents))
     whole = task.examples(str(corpus), tmp_path / "other")
     assert len(whole) == len(training) + len(held_out)
 
@@ -190,12 +191,12 @@ def test_held_out_rows_are_the_end_and_nothing_is_lost(corpus, tmp_path):
 def test_settings_that_mean_nothing_are_refused(corpus):
     c = config(corpus)
     check(c)
-    with pytest.raises(UsageError, match=r"token_dropout=0\.5 means nothing to the task masked"):
-        check(replace(c, model=replace(c.model, token_dropout=0.5)))
-    with pytest.raises(UsageError, match="--mask-rate means nothing to the task classify"):
-        check(replace(c, task="classify", training=replace(c.training, mask_rate=0.3)))
+    with pytest.raises(UsageError, match="--tied is an option of language, pixels, not of masked"):
+        check(c.having(tied=True))
     with pytest.raises(UsageError, match="pairs='both' is not one of"):
-        check(replace(c, training=replace(c.training, pairs="both")))
+        check(c.having(pairs="both"))
+    with pytest.raises(UsageError, match=r"mask_rate=1\.5 must be"):
+        check(c.having(mask_rate=1.5))
 
 
 def test_a_corpus_that_is_too_short(tmp_path):
@@ -242,5 +243,5 @@ def test_pairs_of_texts_are_classified(tmp_path):
     assert seen[0].tolist() == [[0, 0, 0, 0, 1, 1, 1]]
     with pytest.raises(UsageError, match="no column 'third'"):
         train(configure("classify", config.data.path, given | {"pair": "third"}), tmp_path / "no")
-    with pytest.raises(UsageError, match="--pair is for the tasks classify and regress"):
+    with pytest.raises(UsageError, match="--pair needs --pooling pooler"):
         check(configure("classify", config.data.path, given | {"pooling": "mean"}))

@@ -1,16 +1,20 @@
 """Starting from another run: the body comes over, the head is new, what does not fit is refused."""
 
+import shutil
 from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from subquad import checkpoint
 from subquad.cli.flags import configure
 from subquad.errors import SubquadError, UsageError
-from subquad.models import huggingface
+from subquad.models import ModelConfig, huggingface
 from subquad.run import load
+from subquad.tasks.classify import Classify
 from subquad.training import train
+from subquad.transfer import SHAPE
 
 SMALL = {"layers": 1, "d": 16, "heads": 2, "ff": 16, "steps": 2, "batch": 4, "evaluations": 1}
 PHRASES = ["a good match for the team", "the bank sold its last stock", "rain fell on the old town"]
@@ -75,7 +79,9 @@ def test_what_does_not_fit_is_refused_with_the_reason(folder):
         tuned(folder, "no", length=30)
     with pytest.raises(UsageError, match="cannot change its direction"):
         configure("language", "x", {"start": str(folder / "pre")})
-    with pytest.raises(SubquadError, match=r"is not a run"):
+    with pytest.raises(
+        SubquadError, match=r"nothing: no such folder; it starts from a run of subquad"
+    ):
         configure("classify", "x", {"start": str(folder / "nothing")})
     config, _ = tuned(folder, "yes")
     with pytest.raises(UsageError, match="layers=1, which cannot become 3"):
@@ -97,3 +103,46 @@ def test_a_folder_of_transformers_can_be_tuned(folder):
     config, said = tuned(folder, "from-hf", start=str(folder / "hf"))
     assert "body kept; new: head" in said
     assert config.model.mixer_options["fnet"] == {"padding": "fixed", "length": 24}
+
+
+def test_every_field_of_the_body_is_taken_over(folder):
+    """Whatever shapes a body comes along, however unusual."""
+    given = SMALL | {"length": 24, "tokenizer": "words", "layers": 2, "dropout": 0.3}
+    shape = {"mixers": "linear", "gelu": "exact", "mixer_dense": True, "share_mixers": True}
+    shape |= {"norm": "pre", "positions": "sinusoidal", "projection": False, "types": 3}
+    shape |= {"norm_eps": 1e-3, "initialisation": "plain"}
+    train(configure("masked", str(folder / "corpus.jsonl"), given | shape), folder / "odd")
+    config, said = tuned(folder, "from-odd", start=str(folder / "odd"), lr=1e-12)
+    assert "body kept; new: head" in said
+    before = load(folder / "odd").config.model
+    for name in SHAPE:
+        assert getattr(config.model, name) == getattr(before, name), name
+    assert set(SHAPE) == set(ModelConfig.__dataclass_fields__) - {"dropout"}
+    assert config.options.pooling == "pooler"
+    assert config.model.dropout == Classify.defaults().model.dropout
+    old = checkpoint.read_tensors(folder / "odd" / "model.safetensors")
+    new = checkpoint.read_tensors(folder / "from-odd" / "model.safetensors")
+    body = {name for name in old if not name.startswith(("masked.", "order."))}
+    assert body == {name for name in new if not name.startswith("head.")}
+    assert any("dense" in name and "blocks" in name for name in body)
+
+
+def test_a_tensor_that_nothing_reads_is_refused(folder):
+    config, _ = tuned(folder, "plain")
+    start = folder / "more"
+    shutil.copytree(folder / "pre", start)
+    tensors = checkpoint.read_tensors(start / "model.safetensors")
+    save_file(tensors | {"encoder.blocks.0.extra": torch.zeros(2)}, start / "model.safetensors")
+    config = config.having(start=str(start))
+    with pytest.raises(SubquadError, match=r"nothing here reads its encoder\.blocks\.0\.extra"):
+        train(config, folder / "no")
+
+
+def test_options_that_shape_a_body_come_along(tmp_path):
+    given = SMALL | {"level_cosines": 3, "mixture": 2, "tied": False}
+    train(configure("pixels", "digits", given), tmp_path / "first")
+    again = configure("pixels", "digits", {"steps": 1, "start": str(tmp_path / "first")})
+    assert (again.options.level_cosines, again.options.mixture) == (3, 2)
+    said = []
+    train(again, tmp_path / "second", watch=lambda line, _: said.append(line.get("text", "")))
+    assert "new: nothing" in "\n".join(said)

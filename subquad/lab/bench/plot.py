@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subquad.lab.bench.result import Row
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from subquad.lab.bench.result import Row
 
 #: Each form's name in the drawing, colour and line.
 LOOKS = {

@@ -1,11 +1,6 @@
 """What the native core must reach, as ratios of one run; ``bench`` prints pass or fail."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from subquad.lab.bench.result import BenchResult, Target
+from subquad.lab.bench.result import BenchResult, Target
 
 #: Times as fast as softmax attention, at least.
 OVER_SOFTMAX = {
@@ -37,8 +32,6 @@ def targets(result: BenchResult) -> list[Target]:
 
 
 def _target(text: str, found: float | None, limit: float, *, least: bool) -> Target:
-    from subquad.lab.bench.result import Target
-
     passed = found is not None and (found >= limit if least else found <= limit)
     return Target(f"{text} {'≥' if least else '≤'} {limit:g}", found, passed)
 

@@ -1,12 +1,15 @@
 """What the best mixer mistakes for what."""
 
+from collections import Counter
 from typing import Any
 
-from subquad.lab.compare.study import Comparison
+from subquad.lab.compare.comparison import Comparison
 
 #: Classes up to which the whole matrix is shown.
 SHOWN = 20
 WORST = 5
+#: Letters of a name that stands above its column; longer ones are written upwards.
+SHORT = 3
 
 
 def confusion(comparison: Comparison) -> dict[str, Any] | None:
@@ -18,6 +21,8 @@ def confusion(comparison: Comparison) -> dict[str, Any] | None:
     rows = [c for c in comparison.candidates() if not c.floor]
     best = max(rows, key=lambda c: c.mean).name
     metrics = [r.held_out if figure.split == "held-out" else r.test for r in comparison.of(best)]
+    if metrics[0] is not None and "confusion" not in metrics[0]:
+        return _many(best, [m for m in metrics if m is not None])
     tables = [m["confusion"] for m in metrics if m is not None]
     n = len(tables[0])
     total = [[sum(t[i][j] for t in tables) for j in range(n)] for i in range(n)]
@@ -25,11 +30,42 @@ def confusion(comparison: Comparison) -> dict[str, Any] | None:
     return {
         "mixer": best,
         "names": names,
+        "long": max(map(len, names)) > SHORT,
         "runs": len(tables),
         "cells": _cells(total) if n <= SHOWN else [],
         "worst": _worst(total, names),
         "sentence": _sentence(total, names),
     }
+
+
+def _many(mixer: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """The same of so many classes that no matrix was kept."""
+    names = list(metrics[0]["classes"])
+    scores = [_summed(name, [m["classes"][name] for m in metrics]) for name in names]
+    wrong = sum(round(m["examples"] * (1 - m["accuracy"])) for m in metrics)
+    pairs: Counter[tuple[str, str]] = Counter()
+    for m in metrics:
+        pairs.update({(pair["truth"], pair["guess"]): pair["count"] for pair in m["confused"]})
+    sentence = "Nothing on these rows."
+    if pairs:
+        (true, said), count = pairs.most_common(1)[0]
+        sentence = _mistakes(wrong, sum(m["examples"] for m in metrics), true, said, count)
+    return {
+        "mixer": mixer,
+        "names": [],
+        "runs": len(metrics),
+        "cells": [],
+        "worst": [_shown(*score) for score in sorted(s for s in scores if s[3])[:WORST]],
+        "sentence": sentence,
+    }
+
+
+def _summed(name: str, seeds: list[dict[str, Any]]) -> tuple[float, float, float, int, str]:
+    """F1, precision, recall and rows of a class over all seeds."""
+    right = [round(c["recall"] * c["examples"]) for c in seeds]
+    said = sum(round(n / c["precision"]) for n, c in zip(right, seeds, strict=True) if n)
+    true, hits = sum(c["examples"] for c in seeds), sum(right)
+    return 2 * hits / max(true + said, 1), hits / max(said, 1), hits / max(true, 1), true, name
 
 
 def _cells(total: list[list[int]]) -> list[list[dict[str, Any]]]:
@@ -57,16 +93,17 @@ def _worst(total: list[list[int]], names: list[str]) -> list[dict[str, str]]:
         if true:
             scores.append((2 * right / (true + said), right / max(said, 1), right / true, true, i))
     scores.sort()
-    return [
-        {
-            "name": names[i],
-            "f1": f"{100 * f1:.1f} %",
-            "precision": f"{100 * precision:.1f} %",
-            "recall": f"{100 * recall:.1f} %",
-            "examples": f"{true:,}",
-        }
-        for f1, precision, recall, true, i in scores[:WORST]
-    ]
+    return [_shown(f1, p, r, true, names[i]) for f1, p, r, true, i in scores[:WORST]]
+
+
+def _shown(f1: float, precision: float, recall: float, true: int, name: str) -> dict[str, str]:
+    return {
+        "name": name,
+        "f1": f"{100 * f1:.1f} %",
+        "precision": f"{100 * precision:.1f} %",
+        "recall": f"{100 * recall:.1f} %",
+        "examples": f"{true:,}",
+    }
 
 
 def _sentence(total: list[list[int]], names: list[str]) -> str:
@@ -80,7 +117,11 @@ def _sentence(total: list[list[int]], names: list[str]) -> str:
         return "Nothing on these rows."
     all_wrong = sum(w[0] for w in wrong)
     count, true, said = max(wrong)
+    return _mistakes(all_wrong, sum(map(sum, total)), true, said, count)
+
+
+def _mistakes(wrong: int, of: int, true: str, said: str, count: int) -> str:
     return (
-        f"{all_wrong:,} of {sum(map(sum, total)):,} answers are wrong. "
+        f"{wrong:,} of {of:,} answers are wrong. "
         f"The most frequent mistake: {true} taken for {said} ({count:,}×)."
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from subquad.lab.compare.study import Comparison
+from subquad.lab.compare.comparison import Comparison
 from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.svg import (
     INK,

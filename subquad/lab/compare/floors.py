@@ -1,13 +1,14 @@
 """What must be beaten: the simplest methods, given exactly the rows that the models are given.
 
-A mixer that does not clear its floor has not earned its cost, and the report says so.
+A mixer that does not clear its floor has not earned its cost, and the report says so. A task names
+its floors (``Task.floors``); how each is fitted goes by what is to be told, not by the task.
 """
 
 import math
 import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 from subquad.data.batches import Examples
+from subquad.data.targets import Classes, Numbers, Target
+from subquad.errors import SubquadError
 from subquad.tasks import Config, Task
-from subquad.tasks.classify import Classify, Texts
-from subquad.tasks.metrics import classification, confusion
-from subquad.tasks.pixels import Pixels
+from subquad.tasks.base import Labelled
+from subquad.tasks.outputs import PictureOutput
 
 Rows = npt.NDArray[np.int64]
-Scores = Callable[[Rows], npt.NDArray[np.float64]]
+#: From what is to be told, fitted, to answers for each of these texts or rows.
+Guess = Callable[[Any], npt.NDArray[Any]]
 
 MAJORITY, BAG, LOGISTIC = "majority class", "bag of words", "logistic regression"
+MEAN = "mean"
 UNIGRAM, MARKOV = "each pixel alone", "the pixel before"
 #: Beyond so many levels the table of pairs is too large to keep and too sparse to fill.
 MARKOV_LEVELS = 64
@@ -43,105 +47,153 @@ class Floor:
     """Fitting and scoring, wall clock."""
 
 
+@dataclass(frozen=True)
+class _Data:
+    """What a floor is fitted to and scored on."""
+
+    task: Task
+    config: Config
+    training: Examples
+    held_out: Examples
+    test: str | None
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """How a floor works, and its figures on the held-out rows and on the test file."""
+
+    what: str
+    held_out: dict[str, Any]
+    test: dict[str, Any] | None
+
+
 def floors(
     task: Task, config: Config, training: Examples, held_out: Examples, test: str | None = None
 ) -> list[Floor]:
     """The floors of a task; a task without any gets an empty list.
 
     Raises:
-        SubquadError: ``config.data.path`` or ``test`` cannot be read, or holds an unknown label.
+        SubquadError: ``config.data.path`` or ``test`` cannot be read, or holds an unknown label;
+            the task names a floor that is not known.
     """
-    if type(task) is Classify:  # a regression is one too, and has no classes
-        majority = _majority(task, training, held_out, test)
-        if task.tokenizer is not None:
-            return [majority, _bag_of_words(task, config, test)]
-        return [majority, _logistic(task, training, held_out, test)]
-    if isinstance(task, Pixels):
-        return _pixels(task, training, held_out, test)
-    return []
+    data, made = _Data(task, config, training, held_out, test), []
+    for name in task.floors():
+        if name not in _FLOORS:
+            known = ", ".join(_FLOORS)
+            raise SubquadError(f"the task {task.name} names a floor {name!r}; there are: {known}")
+        began = time.perf_counter()
+        found = _FLOORS[name](data)
+        if found is not None:
+            seconds = time.perf_counter() - began
+            made.append(Floor(name, found.what, found.held_out, found.test, seconds))
+    return made
 
 
-def _majority(task: Classify, training: Examples, held_out: Examples, test: str | None) -> Floor:
-    began = time.perf_counter()
-    most = int(np.bincount(_labels(training), minlength=len(task.labels)).argmax())
+def _on_rows(data: _Data, what: str, guess: Guess) -> _Scored:
+    """``guess`` answers rows ``[n, length]`` or any ``Examples``."""
 
-    def score(truth: Rows) -> dict[str, Any]:
-        return _brief(truth, np.full_like(truth, most), task)
+    def score(examples: Examples) -> dict[str, Any]:
+        assert examples.target is not None
+        return _measured(data.task, examples.target, guess(examples))
 
-    tested = None if test is None else score(_labels(encoded(task, test)))
-    what = f"always answers {task.labels.names[most]!r}, the most frequent class in training"
-    return Floor(MAJORITY, what, score(_labels(held_out)), tested, time.perf_counter() - began)
+    tested = None if data.test is None else score(encoded(data.task, data.test))
+    return _Scored(what, score(data.held_out), tested)
 
 
-def _bag_of_words(task: Classify, config: Config, test: str | None) -> Floor:
+def _on_texts(data: _Data, what: str, held_out: Labelled, guess: Guess) -> _Scored:
+    """``guess`` answers a list of texts."""
+
+    def score(rows: Labelled) -> dict[str, Any]:
+        return _measured(data.task, rows.target, guess(rows.texts))
+
+    tested = None if data.test is None else score(data.task.labelled(data.test))
+    return _Scored(what, score(held_out), tested)
+
+
+def _measured(task: Task, truth: Target, guess: npt.NDArray[Any]) -> dict[str, Any]:
+    if not len(truth.values):
+        return {"examples": 0} | dict.fromkeys(task.floor_figures, math.nan)
+    found = task.measured(truth, guess) | {"examples": len(truth.values)}
+    return {name: found[name] for name in ("examples", *task.floor_figures)}
+
+
+def _majority(data: _Data) -> _Scored:
+    most = int(np.bincount(data.training.answers(Classes)).argmax())
+    name = data.task.class_names[most]
+    what = f"always answers {name!r}, the most frequent class in training"
+    return _on_rows(data, what, lambda rows: np.full(len(rows), most, dtype=np.int64))
+
+
+def _mean(data: _Data) -> _Scored:
+    mean = float(data.training.answers(Numbers).mean())
+    what = f"always answers {mean:g}, the mean of training"
+    return _on_rows(data, what, lambda rows: np.full(len(rows), mean))
+
+
+def _bag_of_words(data: _Data) -> _Scored:
     from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
 
-    began = time.perf_counter()
-    training, held_out = task.texts(config)
+    training, held_out = data.task.texts(data.config)
     patterns = (r"(?u)\b\w+\b", r"(?u)\S+", r"(?us).")  # words; signs; white space alone
     fits = [p for p in patterns if any(re.search(p, text) for text in training.texts)]
-    model = make_pipeline(
-        TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=fits[0]),
-        LogisticRegression(max_iter=1000, C=10),
-    )
-    model.fit(training.texts, training.labels)
-
-    def score(texts: Texts) -> dict[str, Any]:
-        guess = model.predict(texts.texts) if texts.texts else texts.labels
-        return _brief(texts.labels, guess, task)
-
-    tested = None if test is None else score(task.labelled(test))
-    what = "TF-IDF of words and word pairs (sublinear), then logistic regression; knows no order"
-    return Floor(BAG, what, score(held_out), tested, time.perf_counter() - began)
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=fits[0])
+    numbers = isinstance(training.target, Numbers)
+    last = Ridge() if numbers else LogisticRegression(max_iter=1000, C=10)
+    model = make_pipeline(words, last)
+    model.fit(training.texts, training.target.values)
+    then = "ridge regression" if numbers else "logistic regression"
+    what = f"TF-IDF of words and word pairs (sublinear), then {then}; knows no order"
+    return _on_texts(data, what, held_out, lambda texts: _told(model, texts))
 
 
-def _logistic(task: Classify, training: Examples, held_out: Examples, test: str | None) -> Floor:
+def _logistic(data: _Data) -> _Scored:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import MinMaxScaler
 
-    began = time.perf_counter()
     model = make_pipeline(MinMaxScaler(), LogisticRegression(max_iter=1000))
-    model.fit(matrix(training), _labels(training))
+    model.fit(matrix(data.training), data.training.answers(Classes))
+    what = f"multinomial logistic regression on the {data.training.lengths[0]} pixel values"
+    return _on_rows(data, what, lambda rows: _told(model, matrix(rows) if len(rows) else ()))
+
+
+def _told(model: Any, inputs: Sequence[Any] | Rows) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = model.predict(inputs) if len(inputs) else np.zeros(0)
+    return found
+
+
+def _unigram(data: _Data) -> _Scored:
+    logs = np.log2(_marginals(matrix(data.training), _levels(data)))
+    what = "how often each level occurs at each place; no context"
+    return _bits(data, what, lambda rows: logs[np.arange(rows.shape[1] - 1), rows[:, 1:]])
+
+
+def _markov(data: _Data) -> _Scored | None:
+    if _levels(data) > MARKOV_LEVELS:
+        return None
+    logs = np.log2(_transitions(matrix(data.training), _levels(data)))
+    what = "how often a level follows another at each place (Markov)"
+    places = np.arange(data.training.lengths[0] - 1)
+    return _bits(data, what, lambda rows: logs[places, rows[:, :-1], rows[:, 1:]])
+
+
+def _levels(data: _Data) -> int:
+    made = data.task.generates()
+    assert isinstance(made, PictureOutput), "floors of pixels, for a task that draws none"
+    return made.levels
+
+
+def _bits(data: _Data, what: str, log2: Guess) -> _Scored:
+    """Bits per pixel of a table of counts over places and levels."""
 
     def score(examples: Examples) -> dict[str, Any]:
-        truth = _labels(examples)
-        return _brief(truth, model.predict(matrix(examples)) if len(truth) else truth, task)
+        bits = -float(log2(matrix(examples)).mean())
+        return {"examples": len(examples), "bits_per_dim": bits, "loss": bits * math.log(2)}
 
-    tested = None if test is None else score(encoded(task, test))
-    what = "multinomial logistic regression on the 64 pixel values"
-    return Floor(LOGISTIC, what, score(held_out), tested, time.perf_counter() - began)
-
-
-def _pixels(task: Pixels, training: Examples, held_out: Examples, test: str | None) -> list[Floor]:
-    """Bits per pixel of two tables of counts over places and grey levels."""
-
-    def unigram() -> Scores:
-        logs = np.log2(_marginals(matrix(training), task.images.levels))
-        return lambda found: logs[np.arange(found.shape[1] - 1), found[:, 1:]]
-
-    def markov() -> Scores:
-        logs = np.log2(_transitions(matrix(training), task.images.levels))
-        return lambda found: logs[np.arange(found.shape[1] - 1), found[:, :-1], found[:, 1:]]
-
-    def floor(name: str, what: str, fit: Callable[[], Scores]) -> Floor:
-        began = time.perf_counter()
-        log2 = fit()
-
-        def score(examples: Examples) -> dict[str, Any]:
-            bits = -float(log2(matrix(examples)).mean())
-            return {"examples": len(examples), "bits_per_dim": bits, "loss": bits * math.log(2)}
-
-        tested = None if test is None else score(encoded(task, test))
-        return Floor(name, what, score(held_out), tested, time.perf_counter() - began)
-
-    found = [floor(UNIGRAM, "how often each level occurs at each place; no context", unigram)]
-    if task.images.levels <= MARKOV_LEVELS:
-        what = "how often a level follows another at each place (Markov)"
-        found.append(floor(MARKOV, what, markov))
-    return found
+    tested = None if data.test is None else score(encoded(data.task, data.test))
+    return _Scored(what, score(data.held_out), tested)
 
 
 def _marginals(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
@@ -162,6 +214,16 @@ def _transitions(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
     return counts / counts.sum(2, keepdims=True)
 
 
+_FLOORS: dict[str, Callable[[_Data], _Scored | None]] = {
+    MAJORITY: _majority,
+    MEAN: _mean,
+    BAG: _bag_of_words,
+    LOGISTIC: _logistic,
+    UNIGRAM: _unigram,
+    MARKOV: _markov,
+}
+
+
 def encoded(task: Task, path: str) -> Examples:
     """The examples of a test file, in memory."""
     with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
@@ -172,16 +234,3 @@ def encoded(task: Task, path: str) -> Examples:
 def matrix(examples: Examples) -> Rows:
     """Rows of one length as an array ``[rows, length]``."""
     return np.stack([examples.tokens[i] for i in range(len(examples))]).astype(np.int64)
-
-
-def _labels(examples: Examples) -> Rows:
-    assert examples.labels is not None
-    return examples.labels
-
-
-def _brief(truth: Rows, guess: Rows, task: Classify) -> Any:
-    if not len(truth):
-        return {"examples": 0, "accuracy": math.nan, "macro_f1": math.nan}
-    table = confusion(truth, guess.astype(np.int64), len(task.labels))
-    metrics = classification(table, task.labels)
-    return {name: metrics[name] for name in ("examples", "accuracy", "macro_f1")}

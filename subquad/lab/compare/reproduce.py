@@ -1,15 +1,19 @@
 """The command that makes a comparison again: its flags are the fields that differ from defaults."""
 
 import dataclasses
+import json
 import shlex
 from collections.abc import Sequence
 from typing import Any
 
 from subquad.tasks import Config, task_class
+from subquad.tasks.config import PARTS
+from subquad.transfer import SHAPE
 
 _BUDGET = ("steps", "epochs", "minutes")
 #: Fields that the command does not take, or names otherwise.
-_LEFT_OUT = {"path", "mixers", "mixer_options"}
+_LEFT_OUT = {"path", "mixers", "mixer_options", "pad", "columns"}
+_RENAMED = {"start": "from"}
 
 
 def compare_command(
@@ -26,19 +30,22 @@ def compare_command(
 
 def _flags(config: Config) -> list[str]:
     defaults = task_class(config.task).defaults()
+    # What a body brings along is taken over again.
+    taken = {*SHAPE, "length", "tokenizer"} if config.training.start else set()
     words: list[str] = []
-    for part in ("data", "model", "training"):
+    for part in PARTS:
         now, usual = getattr(config, part), getattr(defaults, part)
         for field in dataclasses.fields(now):
             value = getattr(now, field.name)
             budget = field.name in _BUDGET and value is not None
-            if field.name in _LEFT_OUT or (value == getattr(usual, field.name) and not budget):
+            if field.name in _LEFT_OUT | taken:
                 continue
-            if value is not None:
-                words += _flag(field.name, value)
+            if value is not None and (budget or value != getattr(usual, field.name)):
+                words += _flag(_RENAMED.get(field.name, field.name), value)
     for name, options in config.model.mixer_options.items():
         for key, value in options.items():
-            words += ["--mixer-option", f"{name}.{key}={value}"]
+            text = value if isinstance(value, str) else json.dumps(value)
+            words += ["--mixer-option", f"{name}.{key}={text}"]
     return words
 
 

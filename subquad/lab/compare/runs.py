@@ -2,31 +2,28 @@
 
 import hashlib
 import json
-import shutil
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from subquad import checkpoint
 from subquad.data.batches import Examples
-from subquad.errors import SubquadError
+from subquad.data.walking import walk
+from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
 from subquad.run import load, score
-from subquad.tasks import Config
-from subquad.training import train
-
-#: Called with each line of a run's metrics (its name under ``run``) and the part of all work done.
-Watch = Callable[[dict[str, Any], float], None]
+from subquad.tasks import Config, Task
+from subquad.training import check_size, train
 
 #: Steps at the beginning that are left out of the seconds per step: first uses are slow.
 WARM = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """What one run showed."""
 
@@ -52,6 +49,15 @@ class Result:
 
 def run_name(mixer: str, seed: int) -> str:
     return f"{mixer}-seed{seed}"
+
+
+def refuse_too_large(task: Task, one: Config) -> None:
+    """Before any training, see that the model of one run fits into memory (``UsageError``)."""
+    task = copy(task)
+    mixers, options = one.model.mixers, one.model.mixer_options
+    model = replace(task.config.model, mixers=mixers, mixer_options=options)
+    task.config = replace(task.config, model=model)
+    check_size(task, device())
 
 
 def obtain(
@@ -84,7 +90,7 @@ def obtain(
     return result
 
 
-def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
+def _timed(steps: list[float], name: str, watch: Watch) -> Callable[[dict[str, Any], float], None]:
     """Note the time of every step that follows a step (not an evaluation) directly."""
     last: list[float] = []
 
@@ -96,7 +102,7 @@ def _timed(steps: list[float], name: str, watch: Watch) -> Watch:
             last[:] = [now]
         else:
             last.clear()
-        watch({"run": name} | line, spent)
+        watch(Progress(spent, f"training {name}"))
 
     return note
 
@@ -130,20 +136,8 @@ def _examine(
         seconds=seconds,
         seconds_per_step=pace,
         rows_per_second=per_step / pace,
-        tokens_per_second=per_step * float(training.tokens.lengths.mean()) / pace,
+        tokens_per_second=per_step * float(training.lengths.mean()) / pace,
     )
-
-
-@contextmanager
-def nothing_left(*paths: Path) -> Iterator[None]:
-    """Work that is refused takes with it those ``paths`` that were not there before."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except SubquadError:
-        for path in new:
-            shutil.rmtree(path, ignore_errors=True)
-        raise
 
 
 def content(path: str) -> str | None:
@@ -151,7 +145,7 @@ def content(path: str) -> str | None:
     data, which has a name only."""
     file = Path(path)
     if file.is_dir():
-        found = sorted(p for p in file.rglob("*") if p.is_file())
+        found = [p for p in walk(file).files if p.is_file()]
         about = [(str(p), p.stat().st_size, p.stat().st_mtime_ns) for p in found]
         return hashlib.sha256(repr(about).encode()).hexdigest()
     if not file.is_file():

@@ -11,7 +11,7 @@ from PIL import Image
 
 from subquad.data.digits import LEVELS
 from subquad.lab.compare.figures import rates
-from subquad.lab.demo.showing import Demo, Drawing
+from subquad.lab.demo.result import Demo, Drawing
 from subquad.lab.drawing.svg import series
 from subquad.lab.instruments.generation import CACHED, RECOMPUTED, RECURRENT, Speed
 

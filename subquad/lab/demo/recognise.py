@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from subquad.data.batches import Examples
 from subquad.data.digits import LEVELS
+from subquad.data.targets import Classes
 from subquad.lab.compare.floors import matrix
 
 #: An image is recognised if the classifier gives one class more than this.
@@ -24,7 +25,7 @@ CERTAIN = 0.8
 Images = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recognition:
     """Shares are of images for which one class gets a probability over ``CERTAIN``."""
 
@@ -60,12 +61,10 @@ def recognise(images: Images, training: Examples, held_out: Examples) -> Recogni
     """
     from sklearn.neural_network import MLPClassifier
 
-    assert training.labels is not None
-    assert held_out.labels is not None
     seen, other = matrix(training), matrix(held_out)
     judge = MLPClassifier((128,), alpha=0.06, max_iter=120, tol=0.0, n_iter_no_change=120)
     judge.set_params(random_state=0, batch_size=64)
-    _fit(judge, seen / (LEVELS - 1), training.labels)
+    _fit(judge, seen / (LEVELS - 1), training.answers(Classes))
 
     def chances(rows: Images) -> npt.NDArray[np.float64]:
         found: npt.NDArray[np.float64] = judge.predict_proba(rows / (LEVELS - 1))
@@ -78,7 +77,7 @@ def recognise(images: Images, training: Examples, held_out: Examples) -> Recogni
         recognised=float(sure.mean()),
         real=float((real.max(1) > CERTAIN).mean()),
         noise=float((chances(_shuffled(seen)).max(1) > CERTAIN).mean()),
-        accuracy=float((real.argmax(1) == held_out.labels).mean()),
+        accuracy=float((real.argmax(1) == held_out.answers(Classes)).mean()),
         classes=len(np.unique(own.argmax(1)[sure])),
         guesses=tuple(str(c) for c in own.argmax(1)),
         copies=int((_distances(images, seen) == 0).sum()),

@@ -9,11 +9,10 @@
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,81 +24,22 @@ from subquad.data.ragged import Ragged
 from subquad.data.source import open_source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
-from subquad.lab.inspect.channels import (
-    LINEAR,
-    SOFTMAX,
-    Seen,
-    attention,
-    channels,
-    features,
-    watched,
-)
-from subquad.lab.inspect.likings import Floats, Judgement, Likings, judge
+from subquad.lab.inspect.channels import Seen, watched
+from subquad.lab.inspect.inspection import Head, Inspection, Text
+from subquad.lab.inspect.likings import Likings, judge
+from subquad.lab.inspect.page import document, page, picture
 from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, spectrum
-from subquad.mixers.fnet import FNet
+from subquad.lab.progress import Progress, Watch, ignore
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
-from subquad.tasks.language import Language
-from subquad.tasks.texts import skipped
+from subquad.tasks.texts import cut_at, skipped
 
-__all__ = ["ROWS", "Head", "Inspection", "Layer", "Text", "inspect"]
-
-Watch = Callable[[dict[str, Any], float], None]
+__all__ = ["ROWS", "Head", "Inspection", "Text", "inspect"]
 
 #: Texts of a file that are read, and of those that are drawn if none are given.
 ROWS, DRAWN = 1000, 3
 #: Tokens shown of what a head likes, and of a topic; features shown of each head.
 FAVOURITES, TOPIC_TOKENS, FEATURES = 10, 6, 4
-
-
-@dataclass(frozen=True)
-class Text:
-    """One row as the model saw it."""
-
-    tokens: list[str]
-    answer: str
-    """What the run says about it; empty for a causal run."""
-    weights: dict[tuple[int, str], Floats]
-    """By layer and channel: ``[t, h]``."""
-    unread: int = 0
-    """Tokens beyond the longest row that the run reads."""
-    maps: dict[int, Floats] = field(default_factory=dict)
-    """Softmax attention by layer: ``[h, reader, read]``."""
-    ranks: dict[int, Floats] = field(default_factory=dict)
-    """Effective rank of the state by layer: ``[h, t]``."""
-    spectra: dict[int, Floats] = field(default_factory=dict)
-    """Power by frequency of what comes to an FNet layer."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """One head of a channel, over the data set."""
-
-    layer: int
-    channel: str
-    head: int
-    correlation: float | None
-    favourites: list[tuple[str, float]]
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """What was seen."""
-
-    run: str
-    task: str
-    layers: list[str]
-    """The mixer of each."""
-    texts: list[Text]
-    heads: list[Head]
-    topics: dict[int, list[tuple[Topic, list[str], list[str]]]]
-    judgement: Judgement | None
-    data: str
-    rows: int
-    """Rows of the data set that were read."""
-    skipped: str
-    """Which of its rows were left out, in a sentence."""
-    page: Path
 
 
 @dataclass
@@ -109,10 +49,8 @@ class _Gathered:
     likings: dict[tuple[int, str], Likings] = field(default_factory=dict)
     topics: dict[int, Topics] = field(default_factory=dict)
     rows: int = 0
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
+    cut: int = 0
+    """Texts that reach the run's length."""
 
 
 def inspect(
@@ -122,7 +60,7 @@ def inspect(
     file: str | None = None,
     rows: int = ROWS,
     out: Path,
-    watch: Watch = _ignore,
+    watch: Watch = ignore,
 ) -> Inspection:
     """Look at ``texts`` and at the first ``rows`` texts of ``file``; write a page into ``out``.
 
@@ -130,22 +68,22 @@ def inspect(
         UsageError: nothing to look at, or a run that reads no text.
         SubquadError: the file cannot be read, or holds no texts.
     """
-    from subquad.lab.inspect.page import document, page, picture
-
-    tokenizer = getattr(run.task, "tokenizer", None)
+    tokenizer = run.task.tokenizer
     if tokenizer is None:
         raise UsageError(f"{run.path} reads no text, so there are no words to look at")
     if not texts and file is None:
         raise UsageError("nothing to look at: give a text, or --file")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; inspect needs a directory")
-    read, left_out = _read(run, file, rows) if file is not None else ([], "")
+    read, left_out, notes = _read(run, file, rows) if file is not None else ([], "", [])
     whole = list(texts) or read[:DRAWN]
     shown = [_text(run, tokenizer, text) for text in whole]
     gathered = _Gathered()
-    for done, group in _batches(run, tokenizer, read or whole):
+    length = run.config.data.length
+    for done, group in _batches(run, read or whole):
+        gathered.cut += int((group.lengths >= length).sum())
         _gather(run, len(tokenizer) + 1, group, gathered)
-        watch({"text": f"{gathered.rows} rows"}, done)
+        watch(Progress(done, f"{gathered.rows} rows"))
     heads = list(_heads(gathered, tokenizer))
     found = Inspection(
         run=run.path.name,
@@ -158,6 +96,7 @@ def inspect(
         data=Path(file).name if file is not None else "",
         rows=gathered.rows,
         skipped=left_out,
+        notes=[*notes, *filter(None, [cut_at(length, gathered.cut, len(read))])] if read else [],
         page=out / "inspect.html",
     )
     for i, text in enumerate(shown, 1):
@@ -169,30 +108,26 @@ def inspect(
     return found
 
 
-def _read(run: Run, file: str, rows: int) -> tuple[list[str], str]:
-    """The first texts of a file, and what was left out on the way."""
+def _read(run: Run, file: str, rows: int) -> tuple[list[str], str, list[str]]:
+    """The first texts of a file, what was left out on the way, and how it was read."""
     source = open_source(file, run.config.data.reading(), labelled=False)
     read = [record.text for record in islice(source.records(), rows)]
     left_out = skipped(source)
     if not read:
         name = "standard input" if file == STDIN else file
         raise SubquadError(f"{name} holds no texts" + (f": {left_out}" if left_out else ""))
-    return read, left_out
+    return read, left_out, [source.detected]
 
 
-def _encode(run: Run, tokenizer: Tokenizer, texts: Sequence[str], *, cut: bool = True) -> Ragged:
+def _encode(run: Run, texts: Sequence[str], *, cut: bool = True) -> Ragged:
     """Ids as the task gives them to its model, and all of them unless ``cut``."""
-    length = run.config.data.length if cut else None
-    if isinstance(run.task, Language):
-        rows = tokenizer.rows(texts, length and length - 1)
-        return Ragged.of(np.concatenate([[run.task.start], row]).astype(np.int32) for row in rows)
-    return tokenizer.ragged(texts, length)
+    return run.task.rows(texts, run.config.data.length if cut else None)
 
 
 def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Tensor]:
     batch = collate(Examples(tokens), np.arange(len(tokens))).to(run.device)
     with watched(run.model) as seen:
-        logits = run.model(batch.tokens, batch.mask)
+        logits = run.task.outputs(run.model, batch)
     ids = batch.tokens
     if isinstance(run.model, Classifier) and run.model.cls is not None:
         ids = torch.nn.functional.pad(ids, (1, 0), value=-1)  # the model's own token
@@ -201,31 +136,29 @@ def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Ten
 
 @torch.inference_mode()
 def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
-    ragged = _encode(run, tokenizer, [text])
-    whole = _encode(run, tokenizer, [text], cut=False)
+    ragged = _encode(run, [text])
+    whole = _encode(run, [text], cut=False)
     ids, layers, logits = _look(run, ragged)
-    t, answer = ids.shape[1], ""  # a mixer of fixed length sees padding too
-    if run.config.task == "classify":
-        chances = logits[0].float().softmax(-1)
-        names = run.task.labels.names  # type: ignore[attr-defined]
-        answer = f"says {names[int(chances.argmax())]} ({float(chances.max()):.0%})"
+    t = ids.shape[1]  # a mixer of fixed length sees padding too
+    answer = run.task.answer(logits[0])
     unread = len(whole.values) - len(ragged.values)
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
     for n, seen in enumerate(layers):
-        for name, channel in channels(seen).items():
+        explained = seen.explained()
+        for name, channel in explained.channels.items():
             made.weights[n, name] = channel.weights[0, :t].double().cpu().numpy()
-        if isinstance(seen.mixer, SOFTMAX):
-            made.maps[n] = attention(seen)[0, :, :t, :t].double().cpu().numpy()
-        if isinstance(seen.mixer, LINEAR):
-            made.ranks[n] = effective_rank(seen)
-        if isinstance(seen.mixer, FNet):
+        if explained.attention is not None:
+            made.maps[n] = explained.attention[0, :, :t, :t].double().cpu().numpy()
+        if explained.features is not None:
+            made.ranks[n] = effective_rank(explained.features)
+        if explained.frequencies:
             made.spectra[n] = spectrum(seen)
     return made
 
 
-def _batches(run: Run, tokenizer: Tokenizer, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
+def _batches(run: Run, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
     for i in range(0, len(texts), EVALUATION_BATCH):
-        yield i / len(texts), _encode(run, tokenizer, texts[i : i + EVALUATION_BATCH])
+        yield i / len(texts), _encode(run, texts[i : i + EVALUATION_BATCH])
 
 
 @torch.inference_mode()
@@ -235,14 +168,15 @@ def _gather(run: Run, vocabulary: int, group: Ragged, gathered: _Gathered) -> No
     tokens = ids.cpu().numpy() % vocabulary  # a token of the model's own is the last one
     mask = np.ones_like(tokens, dtype=bool) if real is None else real[:, :t].cpu().numpy()
     for n, seen in enumerate(layers):
-        for name, channel in channels(seen).items():
+        explained = seen.explained()
+        for name, channel in explained.channels.items():
             lifts = channel.weights[:, :t].double().cpu().numpy() * mask.sum(1)[:, None, None]
             scores = channel.scores[:, :t].double().cpu().numpy()
             kept = gathered.likings.setdefault((n, name), Likings(vocabulary, lifts.shape[-1]))
             for row, lift, score, there in zip(tokens, lifts, scores, mask, strict=True):
                 kept.add(row[there], lift[there], score[there])
-        if isinstance(seen.mixer, LINEAR):
-            phi_q, phi_k, _ = features(seen)
+        if explained.features is not None:
+            phi_q, phi_k = explained.features.phi_q, explained.features.phi_k
             _, h, _, k = phi_k.shape
             topics = gathered.topics.setdefault(n, Topics(vocabulary, h, k))
             for i, there in enumerate(mask):

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from subquad.lab.drawing import svg
 from subquad.lab.drawing.pages import environment, style
-from subquad.lab.inspect import Head, Inspection, Text
+from subquad.lab.inspect.inspection import Head, Inspection, Text
 from subquad.lab.inspect.likings import STATIC, Floats
 
 #: So many heads of a channel are open when the page is; more are folded under their mean.
@@ -53,6 +53,7 @@ def document(found: Inspection) -> dict[str, Any]:
         "data": found.data,
         "rows": found.rows,
         "skipped": found.skipped,
+        "notes": found.notes,
         "judgement": found.judgement and asdict(found.judgement),
         "heads": [asdict(head) for head in found.heads],
         "topics": {

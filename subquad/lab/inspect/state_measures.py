@@ -7,16 +7,16 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from subquad.lab.inspect.channels import Seen, features
+from subquad.lab.inspect.channels import Seen
+from subquad.mixers.capabilities import Features
 
 Floats = npt.NDArray[np.float64]
 
 
-def effective_rank(seen: Seen) -> Floats:
+def effective_rank(features: Features) -> Floats:
     """exp(entropy of the normalised singular values) of S after each token, by head ``[h, t]``: how
     many directions the state uses (Roy and Vetterli 2007)."""
-    _, phi_k, v = features(seen)
-    s = torch.einsum("htk,htm->htkm", phi_k[0], v[0]).cumsum(1)
+    s = torch.einsum("htk,htm->htkm", features.phi_k[0], features.v[0]).cumsum(1)
     values = torch.linalg.svdvals(s.double())
     p = values / values.sum(-1, keepdim=True).clamp(min=1e-30)
     entropy = -(p * p.clamp(min=1e-30).log()).sum(-1)

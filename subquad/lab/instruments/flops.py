@@ -1,13 +1,12 @@
-"""Arithmetic of one example, counted while it runs: products by torch's own counter, transforms by
-the usual 5/2 · n · log₂ n of a real FFT of n numbers, which that counter leaves out."""
+"""Arithmetic of one example, counted while it runs: products by torch's own counter, and what each
+mixer does beside them."""
 
-import math
 from typing import Any
 
 import torch
 from torch import nn
 
-from subquad.mixers.fnet import FNet
+from subquad.models.block import Block
 
 
 def per_example(model: nn.Module, run: Any, length: int) -> float:
@@ -20,12 +19,5 @@ def per_example(model: nn.Module, run: Any, length: int) -> float:
     # hooks into autograd, which must therefore be there.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         run()
-    transforms = sum(
-        2.5 * n * math.log2(n)
-        for n in (
-            (m.fixed_length or length) * m.d
-            for m in model.modules()
-            if isinstance(m, FNet) and m.transform == "fourier" and m.form == "auto"
-        )
-    )
-    return float(counter.get_total_flops() + transforms)
+    blocks = (module for module in model.modules() if isinstance(module, Block))
+    return float(counter.get_total_flops() + sum(b.mixer.operations(length) for b in blocks))

@@ -8,7 +8,6 @@ a cache that is copied at every step what its "stateful" softmax did.
 """
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from subquad.generation import (
     continue_tokens,
     decoder_for,
 )
+from subquad.lab.instruments.timing import Prepared, Run, in_turns
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.logistics import PARTS
 
@@ -61,16 +61,18 @@ def generation_speed(
     levels: int,
     length: int,
     batch: int,
+    mixture: int = 0,
     rounds: int = 3,
     ways: tuple[str, ...] = USUAL,
 ) -> list[Speed]:
-    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs."""
-    head = Head(mixture=config.mixture, levels=levels if config.mixture else 0)
+    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs; pixels
+    are drawn from a ``mixture`` of so many logistics, or (0) from a probability for each level."""
+    head = Head(mixture=mixture, levels=levels if mixture else 0)
     models = {
         mixer: CausalModel(
             replace(config, mixers=(mixer,), mixer_options={}),
             inputs=levels + 1,
-            outputs=PARTS * config.mixture or levels,
+            outputs=PARTS * mixture or levels,
             length=length,
         ).eval()
         for mixer in ("linear", "softmax")
@@ -79,19 +81,21 @@ def generation_speed(
         model.requires_grad_(False)
     prompt = torch.full((batch, 1), levels)
     linear, softmax = models["linear"], models["softmax"]
-    known: dict[str, Callable[[int], float]] = {
-        RECURRENT: lambda n: _seconds(decoder_for(linear, rows=batch, head=head), prompt, n),
-        SCANNED: lambda n: _seconds(TorchDecoder(linear, head=head), prompt, n),
-        CACHED: lambda n: _seconds(TorchDecoder(softmax, head=head), prompt, n),
-        COPIED: lambda n: _seconds(CopyingDecoder(softmax, head=head), prompt, n),
-        RECOMPUTED: lambda n: _recomputed(softmax, prompt, n, head),
-    }
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for name in ways:
-        known[name](min(8, length))  # first uses are slow
-    for _ in range(rounds):
-        for name in ways:
-            taken[name].append(known[name](length))
+
+    def candidates(n: int) -> dict[str, Prepared]:
+        known = {
+            RECURRENT: _drawing(lambda: decoder_for(linear, rows=batch, head=head), prompt, n),
+            SCANNED: _drawing(lambda: TorchDecoder(linear, head=head), prompt, n),
+            CACHED: _drawing(lambda: TorchDecoder(softmax, head=head), prompt, n),
+            COPIED: _drawing(lambda: CopyingDecoder(softmax, head=head), prompt, n),
+            RECOMPUTED: _recomputed(softmax, prompt, n, head),
+        }
+        return {name: known[name] for name in ways}
+
+    in_turns(candidates(min(8, length)), 1)  # first uses are slow
+    taken = in_turns(candidates(length), rounds).rounds
+    if RECOMPUTED in taken and length > FULL:
+        taken[RECOMPUTED] = [s / PREFIXES * length for s in taken[RECOMPUTED]]
     recurrent, cached = (_state_bytes(model, length) for model in (linear, softmax))
     held = {RECURRENT: recurrent, SCANNED: recurrent, CACHED: cached, COPIED: cached, RECOMPUTED: 0}
     return [
@@ -109,25 +113,28 @@ def generation_speed(
     ]
 
 
-def _seconds(decoder: Decoder, prompt: Tensor, length: int) -> float:
-    """For ``length`` tokens after ``prompt``."""
-    began = time.perf_counter()
-    continue_tokens(decoder, prompt, length, Sampling())
-    return time.perf_counter() - began
+def _drawing(decoder: Callable[[], Decoder], prompt: Tensor, length: int) -> Prepared:
+    """``length`` tokens after ``prompt``, by a new decoder each time."""
+
+    def make() -> Run:
+        made = decoder()
+        return lambda: continue_tokens(made, prompt, length, Sampling())
+
+    return Prepared(make)
 
 
-def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> float:
-    """Seconds for ``length`` tokens; beyond ``FULL`` the mean of some prefixes times ``length``."""
+def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Prepared:
+    """All of ``length`` tokens; beyond ``FULL`` one pass over each of ``PREFIXES`` prefixes."""
     if length <= FULL:
-        return _seconds(RecomputingDecoder(model, head=head), prompt, length)
-    taken = []
-    for i in range(PREFIXES):
-        rows = prompt.expand(-1, round((i + 0.5) * length / PREFIXES)).contiguous()
-        decoder = RecomputingDecoder(model, head=head)
-        began = time.perf_counter()
-        decoder.read(rows)
-        taken.append(time.perf_counter() - began)
-    return statistics.fmean(taken) * length
+        return _drawing(lambda: RecomputingDecoder(model, head=head), prompt, length)
+    ends = [round((i + 0.5) * length / PREFIXES) for i in range(PREFIXES)]
+    prefixes = [prompt.expand(-1, end).contiguous() for end in ends]
+
+    def make() -> Run:
+        decoders = [RecomputingDecoder(model, head=head) for _ in prefixes]
+        return lambda: [d.read(rows) for d, rows in zip(decoders, prefixes, strict=True)]
+
+    return Prepared(make)
 
 
 @torch.inference_mode()

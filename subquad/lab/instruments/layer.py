@@ -4,25 +4,22 @@ Time: the mixers take turns at every length, several rounds in one process, so t
 slows down slows all of them down; the median and the spread of the rounds are kept. Short rows go
 several at a time (``BATCHED`` tokens together) and the time is given per row.
 
-Memory: the most bytes that torch's allocator holds at once above the parameters and the input, of
-one row, counted from its own record of every allocation and release (``torch.profiler``). This is
-exact and repeatable where the process's resident size is neither; scratch space that a kernel
-takes from elsewhere is not in it.
+Memory: of one row, above the parameters and the input, by ``memory.allocated_peak``.
 """
 
 import math
-import os
 import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
 from subquad.errors import UsageError
+from subquad.lab.instruments.memory import allocated_peak
+from subquad.lab.instruments.timing import Prepared, in_turns, seconds_of
+from subquad.lab.progress import Progress, Watch, ignore
 from subquad.models import ModelConfig
 from subquad.models.block import Block
 from subquad.models.precision import Precision, autocast, resolve
@@ -31,13 +28,6 @@ LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 #: Tokens that are processed together at least.
 BATCHED = 1024
 ROUNDS = 5
-
-#: Called with what is being measured and the fraction of the work done.
-Watch = Callable[[dict[str, Any], float], None]
-
-
-def _ignore(line: dict[str, Any], spent: float) -> None:
-    """Nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +90,7 @@ def measure(
     budget: float = 4.0,
     rounds: int = ROUNDS,
     precision: Precision = "auto",
-    watch: Watch = _ignore,
+    watch: Watch = ignore,
 ) -> Measured:
     """Time and memory of one block (mixer and feed-forward) of ``model``'s width.
 
@@ -121,7 +111,7 @@ def measure(
         raise UsageError(str(error)) from None
     points: list[Point] = []
     for i, length in enumerate(sorted(lengths)):
-        watch({"kind": "measure", "length": length}, i / len(lengths))
+        watch(Progress(i / len(lengths), f"measuring one layer at {length:,} tokens"))
         with autocast(precision, on):
             points += _at(layers, length, model.d, rounds, budget)
     return Measured(
@@ -141,45 +131,28 @@ def _at(layers: dict[str, nn.Module], t: int, d: int, rounds: int, budget: float
     batch = max(1, BATCHED // t)
     x = torch.randn(batch, t, d, requires_grad=True)
     most = budget / (rounds + 1)
-    for name, layer in list(layers.items()):
+    runs = {name: _backward(layer, x) for name, layer in layers.items()}
+    for name, run in list(runs.items()):
         # A first use also loads kernels: only one that is slow again is too slow.
-        if _seconds(layer, x) > most and _seconds(layer, x) > most:
-            del layers[name]
-    taken: dict[str, list[float]] = {name: [] for name in layers}
-    for _ in range(rounds):
-        for name, layer in layers.items():
-            taken[name].append(_seconds(layer, x) / batch)
+        if seconds_of(run) > most and seconds_of(run) > most:
+            del layers[name], runs[name]
+    taken = {n: [s / batch for s in ss] for n, ss in in_turns(runs, rounds).rounds.items()}
     row = x[:1].detach().requires_grad_()
     return [
-        Point(name, t, statistics.median(s), min(s), max(s), peak_bytes(layers[name], row))
+        Point(name, t, statistics.median(s), min(s), max(s), allocated_peak(layers[name], row))
         for name, s in taken.items()
     ]
 
 
-def _seconds(layer: nn.Module, x: Tensor) -> float:
-    layer.zero_grad(set_to_none=True)
-    x.grad = None
-    began = time.perf_counter()
-    layer(x).sum().backward()
-    return time.perf_counter() - began
+def _backward(layer: nn.Module, x: Tensor) -> Prepared:
+    """A forward and backward pass; old gradients are dropped outside the time."""
 
-
-def peak_bytes(layer: nn.Module, x: Tensor) -> int:
-    """The most bytes held at once by a forward and backward pass, above what was held before.
-
-    The gradients of the parameters are allocated beforehand: they belong to the layer, not to the
-    row.
-    """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # its log is for its makers, not for people
-    for tensor in [*layer.parameters(), x]:
-        tensor.grad = torch.zeros_like(tensor)
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
+    def run() -> None:
         layer(x).sum().backward()
-    assert record.profiler is not None
-    events = record.profiler.kineto_results.events()
-    changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]
-    held = most = 0
-    for _, change in sorted(changes, key=lambda c: c[0]):
-        held += change
-        most = max(most, held)
-    return int(most)
+
+    def make() -> Callable[[], None]:
+        layer.zero_grad(set_to_none=True)
+        x.grad = None
+        return run
+
+    return Prepared(make)

@@ -1,12 +1,20 @@
-"""Measuring: candidates interleaved in one run, ratios per round, memory in a fresh process."""
+"""The one timer: candidates take turns in one process, so that a machine that slows down slows all
+of them down, and a ratio is taken within a round."""
 
-import json
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+#: What is timed.
+Run = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A candidate that is made anew for every round; making it is not timed."""
+
+    make: Callable[[], Run]
 
 
 @dataclass(frozen=True)
@@ -26,39 +34,31 @@ class Times:
         return middle, low, high
 
 
-def interleave(candidates: Mapping[str, Callable[[], object]], seconds: float) -> Times:
+def seconds_of(candidate: Run | Prepared) -> float:
+    """Wall-clock seconds of one run."""
+    run = candidate.make() if isinstance(candidate, Prepared) else candidate
+    began = time.perf_counter()
+    run()
+    return time.perf_counter() - began
+
+
+def in_turns(candidates: Mapping[str, Run | Prepared], rounds: int) -> Times:
+    """Run all candidates in turn, ``rounds`` times; first uses, which are slow, are the caller's
+    to have had."""
+    taken: dict[str, list[float]] = {name: [] for name in candidates}
+    for _ in range(rounds):
+        for name, candidate in candidates.items():
+            taken[name].append(seconds_of(candidate))
+    return Times(taken)
+
+
+def interleave(candidates: Mapping[str, Run | Prepared], seconds: float) -> Times:
     """Run all candidates in turn for about ``seconds`` (3 to 300 rounds), after one warm-up."""
-    rounds: dict[str, list[float]] = {name: [] for name in candidates}
-    for run in candidates.values():
-        run()
-    started, n = time.perf_counter(), 0
-    while n < 3 or (n < 300 and time.perf_counter() - started < seconds):
-        for name, run in candidates.items():
-            begun = time.perf_counter()
-            run()
-            rounds[name].append(time.perf_counter() - begun)
-        n += 1
-    return Times(rounds)
-
-
-_PEAK = """
-import json, pathlib, sys
-from subquad.lab.bench.measuring import attention_inputs, attention_run
-form, t, backward = json.loads(sys.argv[1])
-attention_run(form, attention_inputs(32, backward), backward)()  # loads what is loaded once
-inputs = attention_inputs(t, backward)
-def kilobytes(name):
-    lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith(name)))
-before = kilobytes("VmRSS:")
-pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
-attention_run(form, inputs, backward)()
-print((kilobytes("VmHWM:") - before) * 1024)
-"""
-
-
-def peak_memory(form: str, t: int, backward: bool) -> int:
-    """Bytes over the inputs at the peak of one call, in a process of its own (Linux)."""
-    command = [sys.executable, "-c", _PEAK, json.dumps([form, t, backward])]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    in_turns(candidates, 1)
+    started, times = time.perf_counter(), in_turns(candidates, 3)
+    for _ in range(297):
+        if time.perf_counter() - started >= seconds:
+            break
+        for name, taken in in_turns(candidates, 1).rounds.items():
+            times.rounds[name] += taken
+    return times

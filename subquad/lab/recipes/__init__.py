@@ -21,8 +21,9 @@ from typing import Any
 from subquad.checkpoint import write_text
 from subquad.errors import UsageError
 from subquad.lab.instruments import machine
-from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.lab.recipes.page import page
+from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
 
 __all__ = ["RECIPES", "Entry", "Job", "Made", "Outcome", "Picture", "Table", "run"]
@@ -40,54 +41,53 @@ class Entry:
     """What DATA must be: "nothing", or words for a person."""
 
 
-_HERE = "subquad.lab.recipes"
 _KATHAROPOULOS = "Katharopoulos et al. 2020"
 RECIPES: dict[str, Entry] = {
     "mnist-generation": Entry(
-        f"{_HERE}.drawing:mnist",
+        "subquad.lab.recipes.image_generation:mnist",
         "Digits drawn pixel by pixel: bits per dimension, and speed against softmax.",
         f"{_KATHAROPOULOS}, section 4.2.1",
         "MNIST's training and test images (IDX)",
     ),
     "cifar10-generation": Entry(
-        f"{_HERE}.drawing:cifar10",
+        "subquad.lab.recipes.image_generation:cifar10",
         "Coloured images drawn value by value, 3,072 each.",
         f"{_KATHAROPOULOS}, section 4.2.2",
         "two folders or .npy of 32×32 RGB images, to learn from and to test on",
     ),
     "copy-task": Entry(
-        f"{_HERE}.copying:recipe",
+        "subquad.lab.recipes.copying:recipe",
         "Sequences to be repeated: does linear attention learn it as softmax does?",
         f"{_KATHAROPOULOS}, section 4.1",
         "nothing",
     ),
     "fastformer-topic": Entry(
-        f"{_HERE}.fastformer_topic:recipe",
+        "subquad.lab.recipes.fastformer_topic:recipe",
         "Topics with the settings of Fastformer's released example, and a bag of words.",
         "Wu et al. 2021, released example",
         "a training file with labels, and perhaps a test file",
     ),
     "fastformer-ablation": Entry(
-        f"{_HERE}.fastformer_ablation:recipe",
+        "subquad.lab.recipes.fastformer_ablation:recipe",
         "Which parts of Fastformer matter: columns, residual, value, interaction, heads.",
         "the questions that Wu et al. 2021 left open",
         "a training file with labels, and perhaps a test file",
     ),
     "fnet-ladder": Entry(
-        f"{_HERE}.fnet_ladder:recipe",
+        "subquad.lab.recipes.fnet_ladder:recipe",
         "Pretrain six encoders that differ in their mixing alone.",
         "Lee-Thorp et al. 2021, table 1",
         "nothing (Python's own documentation) or a corpus",
     ),
     "fnet-glue": Entry(
-        f"{_HERE}.fnet_glue:recipe",
+        "subquad.lab.recipes.fnet_glue:recipe",
         "Tune a pretrained FNet to a GLUE task, beside the same from scratch.",
         "Lee-Thorp et al. 2021, table 1",
         "the task's training file and its dev file, named as GLUE names it; then a corpus to "
         "pretrain on, or a pretrained run",
     ),
     "fnet-speed": Entry(
-        f"{_HERE}.fnet_speed:recipe",
+        "subquad.lab.recipes.fnet_speed:recipe",
         "FNet-Base here against transformers' as shipped: training and inference.",
         "Lee-Thorp et al. 2021; transformers",
         "nothing",
@@ -116,7 +116,13 @@ def run(name: str, job: Job, command: str) -> Made:
     if job.out.exists() and not job.out.is_dir():
         raise UsageError(f"{job.out} is a file; a recipe needs a directory")
     module, function = entry.function.split(":")
-    outcome: Outcome = getattr(importlib.import_module(module), function)(job)
+    with alone_in(job.out):
+        outcome: Outcome = getattr(importlib.import_module(module), function)(job)
+        return _written(name, job, command, outcome)
+
+
+def _written(name: str, job: Job, command: str, outcome: Outcome) -> Made:
+    entry = RECIPES[name]
     document = {
         "recipe": name,
         "source": entry.source,
@@ -128,7 +134,6 @@ def run(name: str, job: Job, command: str) -> Made:
         "results": outcome.results,
         "machine": machine.facts(resolve("auto", device())),
     }
-    job.out.mkdir(parents=True, exist_ok=True)
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_text(job.out / "results.json", text + "\n")
     report = job.out / "report.html"

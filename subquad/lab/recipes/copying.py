@@ -15,11 +15,12 @@ import torch
 from subquad.checkpoint import read_metrics, write_text
 from subquad.errors import UsageError
 from subquad.lab.compare.figures import curves
-from subquad.lab.recipes.frame import Job, Outcome, Picture, Table, Watch
+from subquad.lab.progress import Progress, of_training
+from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.models import CausalModel
 from subquad.run import Run
 from subquad.tasks import Config, task_class
-from subquad.tasks.language import Language
+from subquad.tasks.outputs import TextOutput
 from subquad.training import train
 
 SYMBOLS, SEPARATOR = "0123456789", "#"
@@ -95,23 +96,21 @@ def recipe(job: Job) -> Outcome:
         for mixer in MIXERS:
             config = settings(data, mixer, job.full, seed)
             out = job.out / "runs" / f"{mixer}-seed{seed}"
-
-            run = train(config, out, resume=True, watch=_named(job.part(done, parts), out.name))
+            watch = job.part(done, parts)
+            watched = of_training(watch, f"training {out.name}")
+            run = train(config, out, resume=True, watch=watched)
             found[mixer].append(judge(run, word))
+            right = found[mixer][-1]["accuracy"]
+            watch(Progress(1.0, "training", f"{mixer}, seed {seed}: {right:.1%} copied right"))
             done += 1
     return _outcome(found, job.full, asdict(settings(data, "linear", job.full, 0)))
-
-
-def _named(watch: Watch, run: str) -> Watch:
-    """Each line also says which run it is of."""
-    return lambda line, spent: watch({"run": run} | line, spent)
 
 
 @torch.inference_mode()
 def judge(run: Run, word: int) -> dict[str, Any]:
     """Accuracy and bits of the copied half of fresh rows, and the curve of training."""
-    task, model = run.task, run.model
-    assert isinstance(task, Language)
+    task, model = run.task.generates(), run.model
+    assert isinstance(task, TextOutput)
     assert isinstance(model, CausalModel)
     ids = task.tokenizer.encode(rows(JUDGED, seed=2, word=word))
     tokens = torch.tensor([[task.start, *row] for row in ids])

@@ -19,9 +19,10 @@ from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab.compare.floors import floors
 from subquad.lab.compare.runs import Result, obtain
+from subquad.lab.progress import Progress, ignore
 from subquad.lab.recipes import fastformer_topic
 from subquad.lab.recipes.ablation_page import distance, headline, picture, sentences, tables
-from subquad.lab.recipes.frame import Job, Outcome
+from subquad.lab.recipes.job import Job, Outcome
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class
 from subquad.tasks.classify import Classify
@@ -84,9 +85,8 @@ def config(path: str, *, full: bool) -> Config:
         task="classify",
         data=DataConfig(path=path, length=64, vocabulary=8000),
         model=replace(usual.model, mixers=(MIXER,), d=32, heads=4, layers=1, ff=64, dropout=0.1),
-        training=TrainConfig(
-            epochs=1, batch=64, lr=8e-3, label_smoothing=0.1, evaluations=2, precision="fp32"
-        ),
+        training=TrainConfig(epochs=1, batch=64, lr=8e-3, evaluations=2, precision="fp32"),
+        options=usual.options,
     )
 
 
@@ -109,10 +109,14 @@ def recipe(job: Job) -> Outcome:
         (s, v) for part in (first, [v for v in plan if v not in first]) for s in seeds for v in part
     ]
     for i, (seed, v) in enumerate(turns):
-        job.watch({"text": f"{v.name}, seed {seed}"}, i / len(turns))
+        stage = f"{v.name}, seed {seed}"
+        job.watch(Progress(i / len(turns), stage))
         out = job.out / "variants" / _slug(v.name)
         one, rows = _seeded(configs[v.name], seed), fitted[seed][1:]
-        found[v.name].append(obtain(one, out, test, rows, _quiet))
+        found[v.name].append(obtain(one, out, test, rows, ignore))
+        accuracy = (found[v.name][-1].test or found[v.name][-1].held_out)["accuracy"]
+        line = f"{i + 1} of {len(turns)}: {stage}: accuracy {accuracy:.2%}"
+        job.watch(Progress((i + 1) / len(turns), stage, line))
     results = _numbers(plan, configs, found, _bag(made, fitted, test), test)
     return Outcome(
         headline=headline(results),
@@ -123,10 +127,6 @@ def recipe(job: Job) -> Outcome:
         distance=distance(results, full=job.full),
         settings=asdict(made),
     )
-
-
-def _quiet(line: dict[str, Any], spent: float) -> None:
-    """Of the steps of one variant among many, nothing is shown."""
 
 
 def _seeded(made: Config, seed: int) -> Config:
@@ -152,7 +152,8 @@ def _width(model: ModelConfig, target: ModelConfig, task: Classify) -> int:
     def size(config: ModelConfig) -> int:
         words, classes = len(task.tokenizer or ()), len(task.labels)
         length = task.config.data.length
-        made = Classifier(config, vocabulary=words, length=length, classes=classes)
+        pooling = task.config.options.pooling
+        made = Classifier(config, vocabulary=words, length=length, classes=classes, pooling=pooling)
         return sum(p.numel() for p in made.parameters())
 
     wanted = size(target)

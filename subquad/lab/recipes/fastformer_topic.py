@@ -11,10 +11,12 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from subquad.errors import UsageError
-from subquad.lab.compare.study import Comparison, study
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.compare.comparison import Comparison
+from subquad.lab.compare.experiment import study
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models.official import released
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class
+from subquad.tasks.classify import ClassifyOptions
 
 #: Test accuracy in the example's own output.
 PUBLISHED, PUBLISHED_ROWS = 0.9271, 120_000
@@ -24,7 +26,7 @@ MIXER = "fastformer"
 def config(path: str) -> Config:
     """The example's settings, as far as they exist here."""
     usual = task_class("classify").defaults()
-    sizes = replace(usual.model, layers=2, d=256, heads=16, ff=256, dropout=0.2, token_dropout=0.0)
+    sizes = replace(usual.model, layers=2, d=256, heads=16, ff=256, dropout=0.2)
     return Config(
         task="classify",
         data=DataConfig(path=path, length=256),
@@ -32,6 +34,7 @@ def config(path: str) -> Config:
         training=TrainConfig(
             epochs=2, batch=64, lr=1e-3, weight_decay=0.0, warmup=0.0, evaluations=4
         ),
+        options=ClassifyOptions(pooling="attention", token_dropout=0.0, label_smoothing=0.0),
     )
 
 

@@ -19,7 +19,8 @@ from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.errors import UsageError
 from subquad.lab.compare.verdict import Candidate, Figure, differ
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.progress import Progress, of_training
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.run import load
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.masked import MaskedText
@@ -115,10 +116,11 @@ def recipe(job: Job) -> Outcome:
             config, watch = replace(base, training=training), job.part(1 + 2 * i + j, pieces)
             out = job.out / "runs" / f"{which}-seed{i}"
             # A finished run on the same data goes through at once.
-            found = train(config, out, resume=True, watch=watch).evaluate(dev)
+            watched = of_training(watch, f"training {out.name}")
+            found = train(config, out, resume=True, watch=watched).evaluate(dev)
             values[which].append(metric(TASKS[name].metric, found))
-            text = f"{which}, seed {i}: {values[which][-1]:.4f}"
-            job.watch({"kind": "note", "text": text}, (2 + 2 * i + j) / pieces)
+            text = f"{which}, seed {i}: {TASKS[name].metric} {values[which][-1]:.4f}"
+            watch(Progress(1.0, "training", text))
     rows = found["examples"]
     return outcome(name, values, base, rows, load(start).best())
 
@@ -135,7 +137,8 @@ def tuning(path: str, name: str, start: str, full: bool) -> Config:
         training = replace(config.training, epochs=3, batch=64, lr=1e-5)
         config = replace(config, training=training)
     config = transfer.inherit(config, ())
-    return replace(config, model=replace(config.model, dropout=0.1, token_dropout=0.0))
+    smoothing = {"label_smoothing": 0.0} if config.part_of("label_smoothing") else {}
+    return config.having(dropout=0.1, token_dropout=0.0, **smoothing)
 
 
 def _pretrained(job: Job, pieces: int) -> str:
@@ -159,7 +162,8 @@ def _pretrained(job: Job, pieces: int) -> str:
         data = replace(config.data, length=512, tokenizer="unigram", vocabulary=32_000)
         config = replace(config, model=model, training=training, data=data)
     out = job.out / "runs" / "pretraining"
-    train(config, out, resume=True, watch=job.part(0, pieces))
+    watch = of_training(job.part(0, pieces), "pretraining")
+    train(config, out, resume=True, watch=watch)
     return str(out)
 
 

@@ -21,7 +21,8 @@ from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Candidate, Figure, differ
 from subquad.lab.instruments import flops
 from subquad.lab.instruments.timing import interleave
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.progress import Progress
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models import ModelConfig, Pretraining
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import optimiser
@@ -106,7 +107,7 @@ def recipe(job: Job) -> Outcome:
     seeds = job.seeds or 3
     task, *rows = MaskedText.fit(base, job.out / "store")
     for text in task.notes:
-        job.watch({"kind": "note", "text": text}, 0.0)
+        job.watch(Progress(0.0, "reading", text))
     configs = {
         name: replace(base, model=replace(base.model, mixers=mixers(name, base.model.layers)))
         for name in LADDER
@@ -116,7 +117,11 @@ def recipe(job: Job) -> Outcome:
         training = replace(base.training, seed=seed)
         watch = job.part(done, seeds * len(LADDER))
         config = replace(configs[name], training=training)
-        results[name].append(runs.obtain(config, job.out, None, (rows[0], rows[1]), watch))
+        found = runs.obtain(config, job.out, None, (rows[0], rows[1]), watch)
+        results[name].append(found)
+        right = found.held_out["masked_accuracy"]
+        watch(Progress(1.0, "training", f"{name}, seed {seed}: masked accuracy {right:.2%}"))
+    job.watch(Progress(1.0, "timing a training step of each encoder"))
     words = len(task.tokenizer)
     steps = {name: _training_step(config, words) for name, config in configs.items()}
     times = interleave(steps, SECONDS)
@@ -135,7 +140,7 @@ def _training_step(config: Config, vocabulary: int) -> Callable[[], None]:
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).to(on)
     update = optimiser(model, config.training)
     tokens = torch.randint(vocabulary, (batch, t), device=on)
-    guesses = round(config.training.mask_rate * t)
+    guesses = round(config.options.mask_rate * t)
 
     def run() -> None:
         with autocast(precision, on):
@@ -155,7 +160,7 @@ def count(config: Config, vocabulary: int) -> float:
     t = config.data.length
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).eval()
     tokens = torch.ones(1, t, dtype=torch.int64)
-    guesses = round(config.training.mask_rate * t)
+    guesses = round(config.options.mask_rate * t)
 
     def run() -> None:
         x, pooled = model(tokens)

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from subquad.errors import SubquadError
 from subquad.lab.instruments.timing import Times, interleave
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.progress import Progress
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models import Pretraining, huggingface
 from subquad.models.precision import autocast, resolve
 
@@ -41,8 +42,9 @@ def recipe(job: Job, *, shape: dict[str, int] = SIZE, length: int = 512, rows: i
     seconds = 300.0 if job.full else 60.0
     tables, results, lead = [], {}, []
     for i, (kind, build) in enumerate((("training", _training), ("inference", _inference))):
-        job.watch({"run": kind}, i / 2)
+        job.watch(Progress(i / 2, f"measuring {kind}"))
         times = interleave(build(ours, theirs, _batch(rows, length, vocabulary)), seconds)
+        job.watch(Progress((i + 1) / 2, f"measured {kind}", _said(kind, "ours", times)))
         tables.append(_table(kind, times, rows * length))
         results[kind] = _numbers(times, rows * length)
         lead += [_said(kind, name, times) for name in LEAST]

@@ -1,0 +1,52 @@
+"""What ``bench`` found, for people: the crossover, a table, and its three files."""
+
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from subquad.checkpoint import write_atomically, write_text
+from subquad.lab.bench.plot import plot
+from subquad.lab.bench.result import BenchResult
+from subquad.lab.bench.targets import targets
+
+
+def crossover(result: BenchResult) -> str:
+    """From which length on linear attention is ahead of softmax, forward."""
+    ahead = {r.t: r.ratio >= 1 for r in result.rows if (r.kind, r.name) == ("forward", "native")}
+    lengths = sorted(t for t in ahead if t in result.config["lengths"])
+    behind = [t for t in lengths if not ahead[t]]
+    if not lengths:
+        return "not measured"
+    if not behind:
+        return "none: ahead at every length measured"
+    later = [t for t in lengths if t > behind[-1]]
+    return f"ahead from {later[0]} tokens on" if later else "not ahead at any length"
+
+
+def table(result: BenchResult) -> str:
+    """All rows, memory, the crossover, and every target with PASS or FAIL."""
+    lines = [f"{'':21}{'':16}{'tokens':>8}{'ms':>12}{'ratio':>10}  quartiles"]
+    for r in result.rows:
+        spread = f"{r.low:.2f} to {r.high:.2f}"
+        ms = f"{r.seconds * 1e3:.3f}"
+        lines.append(f"{r.kind:21}{r.name:16}{r.t:>8}{ms:>12}{r.ratio:>10.2f}  {spread}")
+    for name, size in result.memory.items():
+        lines.append(f"{'memory':21}{name:16}{size / 2**20:>20.0f} MiB over the inputs")
+    lines.append(f"crossover with softmax: {crossover(result)}")
+    for target in targets(result):
+        found = "not measured" if target.found is None else f"{target.found:.3g}"
+        lines.append(f"{'PASS' if target.passed else 'FAIL'}  {target.text}: {found}")
+    return "\n".join(lines)
+
+
+def save(result: BenchResult, folder: str | Path) -> None:
+    """``bench.json``, ``bench.txt`` and ``bench.svg``."""
+    folder = Path(folder)
+    everything = asdict(result) | {
+        "crossover": crossover(result),
+        "targets": [asdict(t) for t in targets(result)],
+    }
+    write_text(folder / "bench.json", json.dumps(everything, indent=1) + "\n")
+    write_text(folder / "bench.txt", table(result) + "\n")
+    write_atomically(folder / "bench.svg", partial(plot, result.rows))

@@ -1,0 +1,110 @@
+"""What ``compare`` found, as data."""
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from subquad.lab.compare.floors import Floor
+from subquad.lab.compare.runs import Result
+from subquad.lab.compare.verdict import Candidate, Figure, Verdict
+from subquad.lab.instruments.layer import Measured
+from subquad.tasks import Config
+
+REPORT, RESULTS = "report.html", "results.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What ``compare`` found. ``report`` and ``results`` are the files that say it."""
+
+    out: Path
+    config: Config
+    test: str | None
+    figure: Figure
+    runs: tuple[Result, ...]
+    floors: tuple[tuple[Floor, ...], ...]
+    """The floors of each seed: rows are split anew by seed where the data is a file."""
+    measured: Measured | None
+    verdict: Verdict
+    machine: dict[str, Any]
+    command: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def mixers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(r.mixer for r in self.runs))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(r.seed for r in self.runs))
+
+    @property
+    def report(self) -> Path:
+        return self.out / REPORT
+
+    @property
+    def results(self) -> Path:
+        return self.out / RESULTS
+
+    def of(self, mixer: str) -> list[Result]:
+        return [r for r in self.runs if r.mixer == mixer]
+
+    def candidates(self) -> list[Candidate]:
+        """Floors, then mixers, with the figure that decides."""
+        return candidates(self.runs, self.floors, self.figure)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        rows = [
+            {"name": c.name, "floor": c.floor, "mean": c.mean, "std": c.std, "seeds": c.values}
+            for c in self.candidates()
+        ]
+        return {
+            "command": self.command,
+            "machine": self.machine,
+            "figure": asdict(self.figure),
+            "verdict": asdict(self.verdict),
+            "table": rows,
+            "seeds": self.seeds,
+            "mixers": self.mixers,
+            "test": self.test,
+            "config": json.loads(self.config.to_json()),
+            "runs": [asdict(r) for r in self.runs],
+            "floors": [[asdict(f) for f in of_seed] for of_seed in self.floors],
+            "cost": None if self.measured is None else self.measured.to_dict(),
+        }
+
+
+def candidates(
+    runs: Sequence[Result], found: Sequence[Sequence[Floor]], figure: Figure
+) -> list[Candidate]:
+    """Floors, then mixers in the order they were given."""
+
+    names = [f.name for f in found[0]] if found else []
+    rows = [
+        Candidate(
+            name, tuple(value(f, figure) for of_seed in found for f in of_seed if f.name == name)
+        )
+        for name in names
+    ]
+    for mixer in dict.fromkeys(r.mixer for r in runs):
+        mine = [r for r in runs if r.mixer == mixer]
+        seconds = statistics.median(r.seconds_per_step for r in mine)
+        rows.append(Candidate(mixer, tuple(value(r, figure) for r in mine), seconds))
+    return rows
+
+
+def value(one: Floor | Result, figure: Figure) -> float:
+    """The figure of one run, or of one floor."""
+    metrics = one.held_out if figure.split == "held-out" else one.test
+    assert metrics is not None
+    return float(metrics[figure.key])
+
+
+def in_a_line(run: Result, figure: Figure) -> str:
+    """A finished run, for a log."""
+    found = f"{figure.split} {figure.title} {figure.show(value(run, figure))}"
+    return f"{run.mixer}, seed {run.seed}: {found} after {run.seconds:,.1f} s"

@@ -1,0 +1,15 @@
+"""FNet (Lee-Thorp et al. 2021): ``layer`` has the mixer and its forms, ``transforms`` what it can
+mix with."""
+
+from subquad.mixers.fnet.layer import PRODUCT_MAX, FNet, by_groups, by_products
+from subquad.mixers.fnet.transforms import TRANSFORMS, definition, full
+
+__all__ = [
+    "PRODUCT_MAX",
+    "TRANSFORMS",
+    "FNet",
+    "by_groups",
+    "by_products",
+    "definition",
+    "full",
+]

@@ -1,0 +1,14 @@
+"""First values of weights that more than one room draws."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def lecun_normal(n: int) -> Float[Tensor, "n n"]:
+    """Variance 1/n, cut at two standard deviations, as flax draws it."""
+    drawn = torch.empty(n, n)
+    nn.init.trunc_normal_(drawn, std=1.0, a=-2.0, b=2.0)
+    return drawn / (0.87962566103423978 * math.sqrt(n))

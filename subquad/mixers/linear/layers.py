@@ -1,0 +1,127 @@
+"""Linear attention as a layer, both ways and causal. The equations are in ``linear/forms.py``."""
+
+import copy
+from collections.abc import Iterable
+from typing import ClassVar
+
+import torch
+
+from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
+from subquad.mixers.capabilities import (
+    Channel,
+    EngineLayer,
+    Explanation,
+    Features,
+    GraphForm,
+    PageLayer,
+)
+from subquad.mixers.linear.engine import Attention
+from subquad.mixers.linear.feature_maps import FeatureMap, name_of, named
+from subquad.mixers.linear.forms import BIDIRECTIONAL_FORMS, CAUSAL_FORMS
+from subquad.mixers.linear.operator import NAME, ByOperator
+from subquad.mixers.linear.parts import LinearState, features
+from subquad.mixers.native import core_serves
+from subquad.mixers.projections import Projections
+from subquad.shapes import Mask, Sequence
+
+
+def _known(form: str, forms: Iterable[str]) -> str:
+    known = ["auto", *forms]
+    if form not in known:
+        raise ValueError(f"form={form!r} is not one of {', '.join(known)}")
+    return form
+
+
+class LinearAttention(Mixer):
+    """Bidirectional linear attention, Eq. (5).
+
+    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
+    of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and tensors
+    are on the CPU, else ``sums``.
+    """
+
+    def __init__(
+        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
+    ) -> None:
+        super().__init__(d)
+        self.phi = named(feature_map)
+        self.form = _known(form, BIDIRECTIONAL_FORMS)
+        self.projections = Projections(d, heads)
+
+    def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
+        q, k, v = self.projections.split(zero_padding(x, mask))
+        name = self.form
+        if name == "auto":
+            name = "native" if core_serves(q) else "sums"
+        y = BIDIRECTIONAL_FORMS[name](q, k, v, phi=self.phi, mask=mask)
+        return zero_padding(self.projections.merge(y), mask)
+
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        return _explained(self.projections, self.phi, x, mask)
+
+    def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
+        made = copy.copy(self)
+        made.form = "sums"
+        return made
+
+    def page_layer(self) -> PageLayer:
+        options = {"heads": self.projections.heads, "map": name_of(self.phi)}
+        return PageLayer("linear", options, {"qkv": "projections.qkv", "out": "projections.out"})
+
+
+class CausalLinearAttention(CausalMixer):
+    """Causal linear attention, Eq. (9): the Transformer that is an RNN.
+
+    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
+    of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and the tensors are
+    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less;
+    ``quadratic`` for ``torch.export``: a graph of chunks would fix their number). A form that is
+    named is the one that runs.
+    """
+
+    onnx_operator: ClassVar[str | None] = NAME
+
+    def __init__(
+        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
+    ) -> None:
+        super().__init__(d)
+        self.phi = named(feature_map)
+        self.form = _known(form, CAUSAL_FORMS)
+        self.projections = Projections(d, heads)
+
+    def scan(
+        self, x: Sequence, state: State | None = None, mask: Mask | None = None
+    ) -> tuple[Sequence, LinearState]:
+        if state is not None and not isinstance(state, LinearState):
+            raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
+        q, k, v = self.projections.split(zero_padding(x, mask))
+        name = self.form
+        if name == "auto":
+            many = "quadratic" if torch.compiler.is_exporting() else "chunked"
+            torch_form = "recurrent" if x.shape[1] == 1 else many
+            name = "native" if core_serves(q) else torch_form
+        y, after = CAUSAL_FORMS[name](q, k, v, phi=self.phi, mask=mask, state=state)
+        return zero_padding(self.projections.merge(y), mask), after
+
+    def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        return _explained(self.projections, self.phi, x, mask)
+
+    def for_graph(self, form: GraphForm) -> Mixer:
+        if form == "operator":
+            return ByOperator(self.projections, self.phi)
+        made = copy.copy(self)
+        made.form = "recurrent" if form == "one" else "quadratic"
+        return made
+
+    def engine_layer(self) -> EngineLayer:
+        return Attention(self.projections, self.phi)
+
+
+def _explained(
+    projections: Projections, phi: FeatureMap, x: Sequence, mask: Mask | None
+) -> Explanation:
+    """What each token writes into the state, and what others read there."""
+    q, k, v = projections.split(zero_padding(x, mask))
+    phi_q, phi_k, v = features(q, k, v, phi, mask)
+    written = Channel.of(phi_k.sum(-1).mT)
+    return Explanation({"written to the state": written}, features=Features(phi_q, phi_k, v))

@@ -1,0 +1,130 @@
+"""What the tasks share that sum up a row, a text or a pair of texts, and say something about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from torch import Tensor, nn
+
+from subquad.data.batches import Batch, Examples, collate
+from subquad.data.masking import Specials
+from subquad.data.ragged import Ragged
+from subquad.data.source import open_source
+from subquad.data.store import tokenised
+from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
+from subquad.models import Classifier
+from subquad.models.model import Pooling
+from subquad.tasks.base import Inputs, Task
+from subquad.tasks.config import Config, TaskOptions, share
+from subquad.tasks.texts import LABELS, TOKENIZER, counts, notes, text_inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledOptions(TaskOptions):
+    """How rows are summed up."""
+
+    pooling: Pooling = field(default="mean", metadata={"body": True})
+    """How a row is summed up: the mean over its tokens, a leading token of its own, a learned
+    weighting of the tokens (as Fastformer's released encoder has it), or BERT's pooler over the
+    first token."""
+    token_dropout: float | None = 0.0
+    """Part of a row's tokens that the model does not see in training, drawn anew each time."""
+
+    def check(self) -> None:
+        super().check()
+        if self.token_dropout is not None:
+            share(self, "token_dropout")
+
+
+class PooledTask(Task):
+    """Base of the tasks that answer about a whole row; a concrete one says what.
+
+    Args: ``config``; ``labels``, which code the column of labels (``Labels`` or ``Scale``);
+    ``tokenizer``, None where rows are no texts.
+    """
+
+    labels: Any
+    causal: ClassVar[bool] = False
+    usage: ClassVar[str] = "predict RUN FILE"
+    unused: ClassVar[frozenset[str]] = frozenset({"tied"})
+    keeps_heads: ClassVar[bool] = False
+
+    def __init__(self, config: Config, labels: Any, tokenizer: Tokenizer | None) -> None:
+        self.config = config
+        self.labels = labels
+        self.tokenizer = tokenizer
+        self.separator: int | None = None
+        if tokenizer is not None and config.options.pooling == "pooler":
+            self.tokenizer, specials = _framed(tokenizer)
+            self.separator = specials.sep
+            self.config = replace(config, model=replace(config.model, pad=specials.pad))
+
+    @classmethod
+    def check(cls, config: Config) -> None:
+        if config.data.pair is not None and config.options.pooling != "pooler":
+            raise ValueError("--pair needs --pooling pooler, which tells the two texts apart")
+
+    def save(self, run: Path) -> None:
+        self.labels.save(run / LABELS)
+        if self.tokenizer is not None:
+            self.tokenizer.save(run / TOKENIZER)
+
+    def examples(self, path: str, store: Path) -> Examples:
+        assert self.tokenizer is not None
+        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
+        length = self.config.data.length
+        stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        self.notes = notes(source, stored.examples, length)
+        self.counts = counts(source, stored.examples, length)
+        return stored.examples
+
+    def built(self, *, vocabulary: int, classes: int) -> Classifier:
+        """The model of ``classes`` outputs over ``vocabulary`` tokens."""
+        options = self.config.options
+        return Classifier(
+            self.config.model,
+            vocabulary=vocabulary,
+            length=self.config.data.length,
+            classes=classes,
+            pooling=options.pooling,
+            token_dropout=options.token_dropout or 0.0,
+        )
+
+    def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
+        """``[b, c]``."""
+        logits: Tensor = model(batch.tokens, batch.mask, self.types(batch.tokens, batch.mask))
+        return logits
+
+    def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:
+        """The second text of a pair, what stands behind the first [SEP], is of type 1."""
+        if self.config.model.types < 2 or self.separator is None:
+            return None
+        ends = ((tokens == self.separator) & mask).long()
+        return ((ends.cumsum(1) - ends) > 0).long()
+
+    def inputs(self, path: str) -> Inputs:
+        return text_inputs(path, self.config.data)
+
+    def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
+        assert self.tokenizer is not None
+        return self.tokenizer.ragged(texts, length)
+
+    def cut(self, batch: Batch) -> list[dict[str, bool]]:
+        """``{"cut": True}`` for each row that reaches the length, where it was cut."""
+        reach = batch.mask.sum(1) >= self.config.data.length
+        return [{"cut": True} if cut else {} for cut in reach.tolist()]
+
+    def batch(self, model: nn.Module, texts: Sequence[str]) -> Batch:
+        """Texts as one batch, where the model is."""
+        rows = self.rows(texts, self.config.data.length)
+        batch = collate(Examples(rows), np.arange(len(texts)))
+        return batch.to(next(model.parameters()).device)
+
+
+def _framed(tokenizer: Tokenizer) -> tuple[Tokenizer, Specials]:
+    """Each text between [CLS] and [SEP], as the pooler is used to; and the specials."""
+    complete = tokenizer.with_specials(CLS, SEP, MASK)
+    specials = Specials.of(complete)
+    return complete.framed(specials.cls, specials.sep), specials

@@ -1,0 +1,103 @@
+"""The tasks, by name: those here, those registered, and those of installed packages."""
+
+from subquad import plugins
+from subquad.errors import SubquadError, UsageError
+from subquad.tasks.base import Task
+from subquad.tasks.classify import Classify
+from subquad.tasks.config import PARTS, Config
+from subquad.tasks.language import Language
+from subquad.tasks.masked import MaskedText
+from subquad.tasks.pixels import Pixels
+from subquad.tasks.regress import Regress
+
+#: Other packages add tasks as entry points of the group ``subquad.tasks``.
+GROUP = "tasks"
+
+TASKS: dict[str, type[Task]] = {}
+
+
+def register(task: type[Task]) -> type[Task]:
+    """Make a task known by its name; usable as a decorator.
+
+    Raises:
+        SubquadError: another task has that name; or one of its options is called as a setting that
+            all tasks have.
+    """
+    if TASKS.get(task.name, task) is not task:
+        raise SubquadError(f"the task {task.name!r} is there already: {TASKS[task.name].__name__}")
+    own = set(task.Options.__dataclass_fields__)
+    usual = task.defaults()
+    for part in PARTS[:-1]:
+        if taken := sorted(own & set(vars(getattr(usual, part)))):
+            raise SubquadError(
+                f"the task {task.name!r} has an option {taken[0]!r}, as all tasks have"
+            )
+    TASKS[task.name] = task
+    return task
+
+
+def task_names() -> list[str]:
+    """Every task that can be named, also those of packages that are not loaded yet."""
+    return list(dict.fromkeys([*TASKS, *(point.name for point in plugins.points(GROUP))]))
+
+
+def task_class(name: str) -> type[Task]:
+    """The task called ``name``.
+
+    Raises:
+        UsageError: no such task; those there are are listed.
+        SubquadError: the package that adds it cannot be loaded, or adds something else.
+    """
+    if name in TASKS:
+        return TASKS[name]
+    points = [point for point in plugins.points(GROUP) if point.name == name]
+    if not points:
+        raise UsageError(f"task {name!r} is not one of {', '.join(task_names())}")
+    for point in points:  # two of one name: the second is refused
+        found = plugins.loaded(point, "task")
+        if not (isinstance(found, type) and issubclass(found, Task) and found.name == name):
+            raise SubquadError(f"task {name!r}: {point.value} is no task of that name")
+        register(found)
+    return TASKS[name]
+
+
+def check(config: Config) -> None:
+    """Refuse a configuration that cannot be, before any work is done.
+
+    Raises:
+        UsageError: naming the setting, what was found and what would be right.
+    """
+    task = task_class(config.task)
+    assert isinstance(config.options, task.Options), f"{config.options} are not {task.name}'s"
+    try:
+        config.data.check()
+        config.training.check()
+        config.model.check(causal=task.causal, length=config.data.length)
+        config.options.check()
+        task.check(config)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    usual = task.defaults()
+    for part in PARTS[:-1]:
+        found, right = (vars(getattr(c, part)) for c in (config, usual))
+        for name in sorted(task.unused & found.keys()):
+            if found[name] != right[name]:
+                raise UsageError(meaningless(task.name, name))
+
+
+def meaningless(task: str, field: str) -> str:
+    """That ``field`` is no option of ``task``, and of which tasks it is one."""
+    having = [name for name in task_names() if has(task_class(name), field)]
+    flag = f"--{field.replace('_', '-')}"
+    if not having:
+        return f"there is no option {flag}"
+    return f"{flag} is an option of {', '.join(having)}, not of {task}"
+
+
+def has(task: type[Task], field: str) -> bool:
+    """Whether ``field`` is a setting of this task."""
+    return field not in task.unused and task.defaults().part_of(field) is not None
+
+
+for _task in (Classify, Language, MaskedText, Pixels, Regress):
+    register(_task)
