@@ -13,9 +13,10 @@ from typing import Any
 from subquad import checkpoint
 from subquad.data.batches import Examples
 from subquad.models.precision import device, resolve
+from subquad.optimiser.size import check_size
 from subquad.run import load, score
 from subquad.tasks import Config, Task
-from subquad.training import check_size, train
+from subquad.training import train
 
 #: Called with each line of a run's metrics (its name under ``run``) and the part of all work done.
 Watch = Callable[[dict[str, Any], float], None]
