@@ -102,6 +102,7 @@ def _check_operator(run: Run) -> None:
 
 def _about(run: Run, opset: int) -> dict[str, Any]:
     found = {"task": run.config.task, "opset": opset, "longest": run.config.data.length}
+    found |= run.task.about(run.model)
     return found | ({"start": getattr(run.task, "start", None)} if run.task.causal else {})
 
 

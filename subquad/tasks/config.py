@@ -28,7 +28,8 @@ class DataConfig:
     text: str | None = None
     """Column of the text; if omitted, it is found by its name or its content."""
     label: str | None = None
-    """Column of the label; if omitted, it is found by its name or its content."""
+    """Column of the label; if omitted, it is found by its name or its content. Several columns of 0
+    and 1, as in a,b,c, are a label each (classify)."""
     pair: str | None = None
     """Column of a second text: pairs are classified (--pooling pooler)."""
     format: str | None = None
