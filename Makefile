@@ -9,7 +9,7 @@ SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kern
 PACKAGE := $(VENV)/.installed
 TOOLS   := $(VENV)/.installed-tools
 
-.PHONY: demo bench wasm system test test-long check clean
+.PHONY: demo bench wasm system test suite test-long check clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
@@ -19,9 +19,11 @@ $(PACKAGE): $(SOURCES) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
-$(TOOLS): $(SOURCES) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(PACKAGE) $@
+# Their names only: `.[dev]` would compile the native core a second time.
+$(TOOLS): $(PACKAGE)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["dev"], sep="\n")' > $(VENV)/tools.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --requirement $(VENV)/tools.txt
+	touch $@
 
 demo: $(PACKAGE)              ## the main job on built-in data; ends with one report
 	$(BIN)/subquad demo
@@ -47,11 +49,17 @@ system:
 	    || echo "not installed:$$missing; the tests that need them skip"; \
 	elif [ -n "$$missing" ]; then echo "missing:$$missing; the tests that need them skip"; fi
 
-test: system $(TOOLS) check   ## everything that CI runs
-	$(BIN)/python -m pytest -n auto --dist loadfile
+# Files go to the workers in the order of their names, not the fullest first: the long single tests
+# would come last.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test: check suite             ## everything that CI runs
+
+suite: system $(TOOLS)
+	$(PYTEST)
 
 test-long: system $(TOOLS)    ## also what takes minutes
-	$(BIN)/python -m pytest -n auto --dist loadfile -m ''
+	$(PYTEST) -m ''
 
 check: $(TOOLS)               ## style and types
 	$(BIN)/ruff format --check .

@@ -2,7 +2,7 @@
 
 import copy
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +13,11 @@ from torch import nn
 from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.rows import BadRow
+from subquad.data.source import open_source
+from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
+from subquad.models.size import refuse_too_large
 from subquad.tasks import Config, Task, check, load_config, task_class
 from subquad.tasks.base import Inputs
 from subquad.tasks.registry import meaningless
@@ -93,8 +96,9 @@ class Run:
 
     def answers(self, inputs: Inputs, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
         """One answer per row of ``inputs``, in order, with its ``row``; a row that cannot be used
-        gets an ``error`` instead, and the others go on."""
-        for group in _groups(inputs.outcomes, batch):
+        gets an ``error`` instead, and the others go on. A row of a live pipe is answered before
+        the next one is waited for."""
+        for group in _groups(inputs.outcomes, batch, inputs.waits):
             good = [outcome.value for outcome in group if not isinstance(outcome, BadRow)]
             answers = self.stream(good, batch)
             for outcome in group:
@@ -103,12 +107,37 @@ class Run:
                 else:
                     yield {"row": outcome.row} | next(answers)
 
+    def mistakes(self, path: str) -> Iterator[dict[str, Any]]:
+        """The rows of a labelled file of texts for which another class is predicted: ``row``,
+        ``text``, ``truth``, ``guess`` and the guess's ``probability``.
 
-def _groups(inputs: Iterable[Item], size: int) -> Iterator[Sequence[Item]]:
+        Raises:
+            UsageError: the run's task has no classes.
+        """
+        if self.task.score.name != "accuracy":
+            raise UsageError(f"{self.path}: only runs that classify have rows that are wrong")
+        source = open_source(path, self.config.data.reading(), labelled=True)
+        for group in _groups(source.records(), EVALUATION_BATCH):
+            for record, answer in zip(group, self.predict(r.text for r in group), strict=True):
+                guess = answer["label"]
+                if guess != record.label:
+                    yield {
+                        "row": record.row,
+                        "text": record.text.replace(PAIR, "\t"),
+                        "truth": record.label,
+                        "guess": guess,
+                        "probability": answer["probabilities"][guess],
+                    }
+
+
+def _groups(
+    inputs: Iterable[Item], size: int, waits: Callable[[], bool] | None = None
+) -> Iterator[Sequence[Item]]:
+    """``size`` items at a time, or those that are there when ``waits`` says so of the next."""
     group: list[Item] = []
     for item in inputs:
         group.append(item)
-        if len(group) == size:
+        if len(group) == size or (waits is not None and waits()):
             yield group
             group = []
     if group:
@@ -147,6 +176,7 @@ def load(path: str | Path) -> Run:
     try:
         check(config)
         task = task_class(config.task).load(path, config)
+        refuse_too_large(task.model, device())
         model = task.model()
     except (UsageError, TypeError, ValueError, RuntimeError) as error:
         raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None

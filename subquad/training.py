@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from subquad import checkpoint, transfer
 from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
-from subquad.models.precision import autocast, device, resolve
+from subquad.models.precision import Precision, autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
+from subquad.optimiser.size import check_size
 from subquad.run import Run, card, load, score
 from subquad.signals import caught
 from subquad.storage import TEMPORARY, nothing_left, remove_leftovers, write_text
@@ -57,7 +57,7 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     """
     check(config)
     out, on = Path(out), device()
-    precision = resolve(config.training.precision, on)
+    precision = _precision(config, out, on, resume)
     config = replace(config, training=replace(config.training, precision=precision))
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
@@ -72,6 +72,15 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     return run
 
 
+def _precision(config: Config, out: Path, on: torch.device, resume: bool) -> Precision:
+    """What ``auto`` means; a run that goes on keeps what it was begun with, however the measurement
+    turns out today."""
+    asked = config.training.precision
+    if asked == "auto" and resume and (out / checkpoint.CONFIG).exists():
+        asked = load_config(out / checkpoint.CONFIG).training.precision
+    return resolve(asked, on)
+
+
 def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: Watch) -> "_Loop":
     """Data and first weights. Nothing is left behind by what is refused here."""
     if config.training.start and not resume:
@@ -82,7 +91,7 @@ def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: 
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task)
+        model = _model(task, on)
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
         return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
@@ -103,9 +112,12 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             )
 
 
-def _model(task: Task) -> nn.Module:
+def _model(task: Task, on: torch.device) -> nn.Module:
     try:
+        check_size(task, on)
         return task.model()
+    except UsageError:
+        raise
     except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0][:200]
         raise UsageError(f"this model cannot be made here: {reason}") from None
@@ -126,10 +138,10 @@ class _Loop:
     def __post_init__(self) -> None:
         t = self.config.training
         self.optimizer = optimiser(self.model, t)
-        self.per_epoch = math.ceil(len(self.training) / t.batch)
         self.total = t.steps
         if t.epochs is not None:
-            self.total = max(1, round(t.epochs * self.per_epoch / t.accumulate))
+            per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
+            self.total = max(1, round(t.epochs * per_epoch))
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
         self.stream = self._stream()
@@ -209,16 +221,16 @@ class _Loop:
         """End the workers: they leave signals to us."""
         self.stream.close()
 
-    def _stream(self) -> Generator[Batch]:
+    def _stream(self) -> Generator[list[Batch]]:
         t = self.config.training
-        done = self.progress.step * t.accumulate
-        return endless(self.training, t.batch, seed=t.seed, done=done, workers=t.workers)
+        given = {"accumulate": t.accumulate, "seed": t.seed, "workers": t.workers}
+        return endless(self.training, t.batch, done=self.progress.step, **given)
 
     def _step(self, spent: float) -> None:
         t = self.config.training
         step = self.progress.step + 1
         on = next(self.model.parameters()).device
-        together = [batch.to(on) for batch in islice(self.stream, t.accumulate)]
+        together = [batch.to(on) for batch in next(self.stream)]
         total, count = self._gradients(together, step)
         for parameter in self.model.parameters():
             if parameter.grad is not None:

@@ -24,6 +24,7 @@ from subquad.tasks.texts import TOKENIZER
 SHAPE = tuple(field.name for field in fields(ModelConfig) if field.name != "dropout")
 #: A tokenizer of SentencePiece's, as transformers calls it.
 PIECES = "spiece.model"
+_READS = "it starts from a run of subquad, or from a folder of transformers that holds an FNet"
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,20 @@ def opened(path: str) -> Start:
         SubquadError: it is neither, or a piece is missing.
     """
     run = Path(path)
+    if not run.is_dir():
+        raise SubquadError(
+            f"--from {path}: no such folder; {_READS}; a model of a hub has to be downloaded into "
+            "one first"
+        )
     try:
         about = json.loads((run / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except OSError:
+        raise SubquadError(f"--from {path}: it has no {CONFIG}; {_READS}") from None
+    except ValueError:
         about = None  # load_config says what is wrong
-    if isinstance(about, dict) and about.get("model_type") == "fnet":
+    if isinstance(about, dict) and (kind := about.get("model_type")) is not None:
+        if kind != "fnet":
+            raise SubquadError(f"--from {path}: a model of type {kind!r} is there; {_READS}")
         return _foreign(run)
     config = load_config(run / CONFIG)
     there = str(run / TOKENIZER) if (run / TOKENIZER).exists() else None

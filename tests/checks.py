@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.func import functional_call
 
+from subquad.mixers import CausalMixer
 from tests.cases import D, Make
 
 #: Largest difference allowed, in units of the largest expected value.
@@ -90,7 +91,7 @@ def padding_changes_nothing(
     assert (gx_padded[:, ~real] == 0).all(), "gradients reach the padding"
     for found, expected in zip(weights_padded, weights, strict=True):
         close(found, expected, "gradients of the weights", 4 * TOLERANCE[dtype])
-    if hasattr(module, "scan"):
+    if isinstance(module, CausalMixer):
         more = rows(2, 4, dtype, seed=2)
         with torch.no_grad():
             expected = module.scan(more, module.scan(x)[1])[0]
@@ -175,7 +176,7 @@ def saved_is_kept(make: Make, other: Make, dtype: torch.dtype, t: int) -> None:
         save_file(module.state_dict(), Path(folder, "w"))
         loaded.load_state_dict(load_file(Path(folder, "w")))
         same(loaded(x), module(x), "outputs of loaded weights")
-        if hasattr(module, "scan"):
+        if isinstance(module, CausalMixer):
             _, state = module.scan(x)
             held = {name: tensor.contiguous() for name, tensor in state.tensors().items()}
             save_file(held, Path(folder, "s"))
@@ -223,7 +224,7 @@ def gradients_are_right(make: Make) -> None:
     assert torch.autograd.gradcheck(forward, (x, *module.parameters()), fast_mode=True)
     one = x[:1, :4].detach().requires_grad_()
     assert torch.autograd.gradcheck(module, (one, mask[:1, :4]))
-    if hasattr(module, "scan"):
+    if isinstance(module, CausalMixer):
 
         def halves(x: Tensor) -> Tensor:
             y, state = module.scan(x[:, :2], mask=mask[:, :2])

@@ -1,19 +1,23 @@
 """The command: one verb per module, each loaded only when it is called.
 
 This package is the only place that prints. Results go to stdout; people's text, bars and warnings
-to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130/143 interrupted.
+to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130/143 interrupted, 141 the
+reader of our output has gone.
 """
 
 import importlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 import click
 
 import subquad
+from subquad.cli import streams
 from subquad.cli.memory import keep_freed_memory
 from subquad.errors import Interrupted, SubquadError, UsageError
 
@@ -34,8 +38,28 @@ VERBS = {
 }
 
 
+class _NoReader(Exception):
+    """Nobody reads our output any more. Click would make an exit with code 1 of BrokenPipeError."""
+
+
+@contextmanager
+def _no_reader_said() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _NoReader from error
+
+
 class _Lazy(click.Group):
     """Imports a verb's module when it is called, so that ``--help`` stays quick."""
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        with _no_reader_said():
+            return super().make_context(*given, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _no_reader_said():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(VERBS)
@@ -65,6 +89,7 @@ def app(debug: bool) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command and exit."""
+    streams.prepare()
     signal.signal(signal.SIGTERM, _terminated)
     keep_freed_memory()
     sys.exit(run(argv))
@@ -86,6 +111,8 @@ def run(argv: list[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
+    except click.NoSuchOption as error:
+        return _fail(_no_such_option(error), 2, error)
     except click.ClickException as error:
         return _fail(error.format_message(), 2, error)
     except Interrupted as error:
@@ -94,20 +121,37 @@ def run(argv: list[str] | None = None) -> int:
         return _fail("interrupted", 130, error)
     except SystemExit as error:
         return _fail("terminated", int(error.code or 0), error)
-    except BrokenPipeError:  # the reader of our output has gone; there is nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+    except (_NoReader, BrokenPipeError):  # as `| head` does; there is nobody to tell
+        streams.abandon(sys.stdout)
+        return streams.NO_READER
     except UsageError as error:
         return _fail(str(error), 2, error)
     except SubquadError as error:
         return _fail(str(error), 1, error)
-    except UnicodeError as error:
-        return _fail(f"the text is not in the encoding expected (--encoding): {error}", 1, error)
+    except UnicodeDecodeError as error:
+        return _fail(f"what was read is not {error.encoding}: {error}", 1, error)
     except OSError as error:
+        if error.filename is None:  # what could not be written would be tried again at the end
+            streams.abandon(sys.stdout)
         return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1, error)
     except Exception as error:
         return _fail(_unexpected(error), 1, error)
     return 0
+
+
+#: Options of other programs, and what stands in their place.
+_ELSEWHERE = {
+    "--device": "CUDA is used where there is a device, else the CPU; CUDA_VISIBLE_DEVICES= (empty) "
+    "before the command keeps to the CPU, CUDA_VISIBLE_DEVICES=1 takes another device",
+}
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """Click's message, with the nearest names first."""
+    if error.option_name in _ELSEWHERE:
+        return f"{error.message} {_ELSEWHERE[error.option_name]}"
+    nearest = error.possibilities or []
+    return f"{error.message} Did you mean {' or '.join(nearest)}?" if nearest else error.message
 
 
 def _unexpected(error: BaseException) -> str:
@@ -120,5 +164,8 @@ def _fail(message: str, code: int, error: BaseException) -> int:
 
         traceback.print_exception(error)
     one_line: Any = " ".join(message.split())
-    click.echo(f"subquad: {one_line}", err=True)
+    try:
+        click.echo(f"subquad: {one_line}", err=True)
+    except OSError:  # nobody reads this either
+        streams.abandon(sys.stderr)
     return code

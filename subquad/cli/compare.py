@@ -56,6 +56,8 @@ def command(
     for row in table(made):
         say(row)
     say(made.verdict.headline)
+    for caution in made.verdict.cautions:
+        say(caution)
     result(made.to_dict(), as_json=as_json, text=str(made.report))
 
 

@@ -1,6 +1,5 @@
 """What all verbs print with."""
 
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -18,8 +17,19 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from subquad.cli.streams import abandon, as_json_line
+
+
+class _People(Console):
+    """Text for people, on stderr. When nobody reads it any more, the work goes on in silence."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        abandon(sys.stderr)
+
+
 #: People's text.
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+err = _People(stderr=True, highlight=False, soft_wrap=True)
 
 json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 
@@ -31,7 +41,7 @@ def say(text: str) -> None:
 
 def result(document: Any, *, as_json: bool, text: str) -> None:
     """The outcome, on stdout: one JSON document, or a line for people."""
-    click.echo(json.dumps(document, ensure_ascii=False) if as_json else text)
+    click.echo(as_json_line(document) if as_json else text)
 
 
 def scalars(metrics: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from subquad.cli.console import bar, json_flag, result, say
-from subquad.errors import UsageError
+from subquad.cli.streams import as_json_line
+from subquad.errors import SubquadError, UsageError
 
 _TEXTS = ("prompt", "prompts", "length", "stop", "beams", "state", "save_state")
 _IMAGES = ("prompt_image", "keep")
@@ -219,12 +220,14 @@ def _written(made: Any, values: dict[str, Any]) -> str:
     from subquad.checkpoint import write_text
 
     out = values["out"]
-    lines = "\n".join(json.dumps(_line(text), ensure_ascii=False) for text in made.texts)
     if out is not None:
+        lines = "\n".join(json.dumps(_line(text), ensure_ascii=False) for text in made.texts)
         joined = "\n\n".join(text.text for text in made.texts)
         write_text(out, (lines if out.suffix == ".jsonl" else joined) + "\n")
         return str(out)
-    return lines if values["prompts"] is not None else "\n\n".join(t.text for t in made.texts)
+    if values["prompts"] is not None:
+        return "\n".join(as_json_line(_line(text)) for text in made.texts)
+    return "\n\n".join(text.text for text in made.texts)
 
 
 def _line(text: Any) -> dict[str, Any]:
@@ -233,11 +236,14 @@ def _line(text: Any) -> dict[str, Any]:
 
 
 def _request(values: dict[str, Any]) -> Any:
+    from subquad.data.standard_input import CLOSED
     from subquad.generation import Request, Saved, read_prompts
 
     if values["prompt"] is not None and values["prompts"] is not None:
         raise UsageError("give --prompt or --prompts, not both")
     if values["prompts"] == "-":
+        if sys.stdin is None:
+            raise SubquadError(CLOSED)
         prompts = sys.stdin.read().splitlines()
         if not prompts:
             raise UsageError("standard input is empty: one prompt per line is expected")

@@ -201,15 +201,21 @@ def batches(
 
 
 def endless(
-    examples: Examples, size: int, *, seed: int, done: int, workers: int
-) -> Generator[Batch]:
-    """All training batches after the first ``done``, epoch after epoch, for ever."""
-    lengths = examples.lengths
-    epoch, place = divmod(done, math.ceil(len(examples) / size))
+    examples: Examples, size: int, *, accumulate: int = 1, seed: int, done: int, workers: int
+) -> Generator[list[Batch]]:
+    """The batches of every training step after the first ``done``, epoch after epoch, for ever.
+
+    The rows of a step are planned as one batch of ``size`` · ``accumulate`` and then cut into
+    batches of ``size``: which rows meet in a step does not depend on how it is cut.
+    """
+    lengths, rows = examples.lengths, size * accumulate
+    epoch, place = divmod(done, math.ceil(len(examples) / rows))
     while True:
-        plan = epoch_batches(lengths, size, seed=seed, epoch=epoch)
-        for batch in batches(examples, plan[place:], workers):
-            yield replace(batch, draw=(seed, epoch))
+        plan = epoch_batches(lengths, rows, seed=seed, epoch=epoch)[place:]
+        cut = [[step[i : i + size] for i in range(0, len(step), size)] for step in plan]
+        made = batches(examples, [part for step in cut for part in step], workers)
+        for step in cut:
+            yield [replace(next(made), draw=(seed, epoch)) for _ in step]
         epoch, place = epoch + 1, 0
 
 

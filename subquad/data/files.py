@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
+from subquad.data import standard_input
 from subquad.errors import SubquadError, UsageError
 
 if sys.version_info >= (3, 14):
@@ -82,6 +83,8 @@ class ByteFile:
     compression: str = field(init=False, default="")
     _head: bytes | None = field(init=False, default=None)
     _spent: bool = field(init=False, default=False)
+    in_hand: bool = field(init=False, default=False)
+    """Whether a line that was read, and is not blank, is still to come from ``Lines``."""
 
     def __post_init__(self) -> None:
         if self.is_stdin:
@@ -100,6 +103,12 @@ class ByteFile:
     def is_stdin(self) -> bool:
         return str(self.path) == STDIN
 
+    def waits(self) -> bool:
+        """Whether the next line has not come yet: somebody types, or a pipe is slow."""
+        if not self.is_stdin or self.in_hand:
+            return False
+        return standard_input.is_silent()
+
     def open(self) -> BinaryIO:
         """The decompressed bytes from the start.
 
@@ -111,14 +120,14 @@ class ByteFile:
         if self._spent:
             raise SubquadError("standard input can be read only once: save it to a file")
         head, self._spent = self.head(), True
-        return cast(BinaryIO, _Prefixed(head, sys.stdin.buffer))
+        return cast(BinaryIO, standard_input.Prefixed(head))
 
     def head(self) -> bytes:
-        """The first bytes; of standard input, up to the first line that is not blank. Reading
-        them here takes nothing away from ``open``."""
+        """The first bytes; of standard input, what has come when the first line that is not blank
+        is there. Reading them here takes nothing away from ``open``."""
         if self.is_stdin:
             if self._head is None:
-                self._head = _first_line(sys.stdin.buffer)
+                self._head = standard_input.with_first_line()
             return self._head
         with self._decompressed() as f:
             return next(blocks(f, self.path), b"")
@@ -135,29 +144,6 @@ class ByteFile:
         if self.compression == "zstd":
             return cast(BinaryIO, zstd.open(self.path))
         return self._raw()
-
-
-def _first_line(stream: BinaryIO) -> bytes:
-    head = b""
-    while line := stream.readline():
-        head += line
-        if line.strip().removeprefix(codecs.BOM_UTF8):
-            break
-    return head
-
-
-class _Prefixed(io.RawIOBase):
-    """Bytes already read, then the rest of a stream."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head = head
-        self._rest = rest
-
-    def read1(self, size: int) -> bytes:
-        if self._head:
-            out, self._head = self._head[:size], self._head[size:]
-            return out
-        return cast(bytes, self._rest.read1(size))  # type: ignore[attr-defined]
 
 
 def blocks(stream: BinaryIO, where: Path) -> Iterator[bytes]:
@@ -211,7 +197,9 @@ class Lines:
 
     def __iter__(self) -> Iterator[str]:
         for lines, damaged in self._runs():
-            for line in lines:
+            solid = next((i for i in reversed(range(len(lines))) if not lines[i].isspace()), 0)
+            for i, line in enumerate(lines):
+                self.file.in_hand = i < solid
                 self.count += 1
                 if damaged and (bad := _ESCAPED.search(line)):
                     before = line[: bad.start()].encode(self.encoding, "surrogateescape")

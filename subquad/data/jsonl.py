@@ -40,7 +40,7 @@ class JsonTable:
                 f"`jq -c '.[]' {file.path}` writes it"
             )
         if file.is_stdin:
-            sample = iter([_parsed(head.decode(encoding, "replace"))])
+            sample = iter([_parsed(head.partition(b"\n")[0].decode(encoding, "replace"))])
         else:
             sample = (
                 (row.cells, row.problem) for row in islice(cls(file, encoding).rows(), SAMPLE)

@@ -80,6 +80,8 @@ class Source:
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
+    file: ByteFile | None = None
+    """Where the rows come from, if it is one file."""
     cells: LabelCells | None = None
     """Where the labels are, if a row may have several."""
     classes: Coding | None = None
@@ -89,6 +91,10 @@ class Source:
     def has_columns(self) -> bool:
         """Whether texts and labels are columns that a person can name."""
         return not isinstance(self.table, TextFiles | LineTable)
+
+    def waits(self) -> bool:
+        """Whether the next row has not come yet: only from standard input."""
+        return self.file is not None and self.file.waits()
 
     def knowing(self, labels: Coding) -> "Source":
         """The same, where rows are skipped that cannot be used: so is one whose label is not among
@@ -185,8 +191,9 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
         raise SubquadError(f"{path}: no such file or folder")
     if str(path) != STDIN and not path.is_file():
         raise SubquadError(f"{path} is a pipe or device: send it to standard input and pass -")
+    file = ByteFile(path)
     table = open_table(
-        ByteFile(path),
+        file,
         options.format,
         options.encoding,
         header=options.header,
@@ -199,7 +206,7 @@ def open_source(path: str | Path, options: ReadOptions, *, labelled: bool) -> So
                 "JSONL or Parquet file (--format says which), or a folder per class"
             )
         return _of_text(table, options)
-    return _of_table(path, table, options, labelled=labelled)
+    return replace(_of_table(path, table, options, labelled=labelled), file=file)
 
 
 def _check_folder(path: Path, options: ReadOptions) -> None:

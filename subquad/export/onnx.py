@@ -16,6 +16,7 @@ with the states of ``start.safetensors`` and the start token that ``about.json``
 
 import json
 import logging
+import os
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -26,14 +27,14 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from subquad.checkpoint import write_atomically
 from subquad.errors import SubquadError, UsageError
 from subquad.export import answers, operator
-from subquad.export.folder import ABOUT, START, compare, sha256
+from subquad.export.folder import ABOUT, START, compare, refuse_existing, sha256
 from subquad.export.graphs import Classes, Prefill, Step, empty_states, state_names
 from subquad.mixers import Mixer
 from subquad.models import CausalModel, Classifier
 from subquad.run import Run
+from subquad.storage import TEMPORARY, remove, write_atomically
 
 OPSET = 18
 
@@ -49,11 +50,11 @@ class Files:
     """The largest relative difference from torch that was met."""
 
 
-def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
+def onnx(run: Run, out: Path, *, by_operator: bool = False, force: bool = False) -> Files:
     """Write ``run`` as a folder of ONNX files, its tokenizer, labels and self-test beside them.
 
     ``by_operator``: causal linear attention is ONNX's operator ``LinearAttention``, at opset 27,
-    instead of products that any runtime of opset 18 knows.
+    instead of products that any runtime of opset 18 knows. ``force`` replaces an earlier export.
 
     Raises:
         UsageError: the extra ``onnx`` is missing or too old, or the run cannot become a graph.
@@ -62,8 +63,10 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
     missing = [n for n in ("onnx", "onnxscript", "onnxruntime") if find_spec(n) is None]
     if missing:
         raise UsageError(f"{', '.join(missing)} is missing: pip install 'subquad[onnx]'")
-    if out.exists():
-        raise SubquadError(f"{out} exists: name a new folder")
+    refuse_existing(out, force)
+    if out.is_file():
+        raise SubquadError(f"{out} is a file; ONNX files come in a folder: name another")
+    old = out.with_name(f"{TEMPORARY}{os.getpid()}-old-{out.name}")
     if by_operator:
         _check_operator(run)
     opset = operator.OPSET if by_operator else OPSET
@@ -82,8 +85,11 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
         about = _about(run, opset) | {"worst_difference": worst, "sha256": digests}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         files.extend(sorted([*made, ABOUT]))
+        if out.exists():
+            out.rename(old)
 
     write_atomically(out, write)
+    remove(old)
     return Files(out, opset, files, worst)
 
 
@@ -128,7 +134,8 @@ def _classes(model: Classifier, types: answers.Types, longest: int, path: Path) 
 def _causal(model: CausalModel, names: list[str], folder: Path, opset: int) -> None:
     tokens, mask = answers.rows_of(model.outputs, 2, 5)
     position = torch.tensor([1, 2])
-    states = [torch.rand_like(s) for s in empty_states(model, 2)]
+    read = model.scan(tokens[:, :2])[1]
+    states = [t for layer in read.layers for t in layer.tensors().values()]
     whole, rows = {0: "batch", 1: "length"}, {0: "batch"}
     many = [rows for _ in states]
     wanted = ["logits", "next_position", *(f"next_{name}" for name in names)]
@@ -153,27 +160,40 @@ def _export(
     path: Path,
     opset: int,
 ) -> None:
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's own insides
-        program = torch.onnx.export(
-            graph.eval(),
-            example,
-            dynamic_shapes=_named(dynamic),
-            input_names=names[0],
-            output_names=names[1],
-            opset_version=OPSET,
-            dynamo=True,
-            verbose=False,
-        )
-    log.setLevel(level)
+    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [log.level for log in logs]
+    for log in logs:  # they tell of their own insides
+        log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about torch's own insides
+            program = torch.onnx.export(
+                graph.eval(),
+                example,
+                dynamic_shapes=_named(dynamic),
+                input_names=names[0],
+                output_names=names[1],
+                opset_version=OPSET,
+                dynamo=True,
+                verbose=False,
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
+    finally:
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
     assert program is not None
     if opset == operator.OPSET:
         path.write_bytes(operator.standard(program.model_proto).SerializeToString())
     else:
         program.save(path)
+
+
+def _reason(error: BaseException) -> str:
+    """What torch's exporter stumbled over, in one line."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _named(dynamic: Any) -> Any:

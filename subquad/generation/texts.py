@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -207,6 +208,12 @@ class _Job:
         state = None if saved is None else saved.state
         return decoder_for(self.run.model, rows=rows, state=state, weights=self.request.weights)
 
+    def _streams(self, prompts: int) -> Streams:
+        """A sample's random stream is its number among those of its prompt: the same prompt and
+        seed give the same texts, whichever other prompts stand beside it."""
+        numbers = np.tile(np.arange(self.request.samples, dtype=np.uint64), prompts)
+        return Streams(numbers, np.zeros_like(numbers))
+
     def samples(self, prompts: Sequence[list[int]]) -> Texts:
         ids = [row for row in prompts for _ in range(self.request.samples)]
         named = [p for p in self.request.prompts for _ in range(self.request.samples)]
@@ -217,7 +224,7 @@ class _Job:
         ]
         decoder = self._decoder(len(texts))
         saved = self.request.state
-        streams = Streams.fresh(len(texts)) if saved is None else saved.streams()
+        streams = self._streams(len(prompts)) if saved is None else saved.streams()
         tokens, mask = left_padded(ids)
         unread = prefill(decoder, tokens, self.how, streams, mask)
         exact = bool(self.request.stop) or self.request.save or self.listen is not None

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar, final
 import torch
 from torch import Tensor, nn
 
+from subquad.mixers import checking
 from subquad.mixers.capabilities import EngineLayer, Explanation, GraphForm, PageLayer
 from subquad.mixers.state import State
 from subquad.shapes import Mask, Sequence
@@ -39,6 +40,10 @@ class Mixer(nn.Module, ABC):
 
     Args: ``d`` width of the model; further options are keywords of the subclass.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        checking.guard(cls)
 
     #: False for the control that leaves every token alone.
     mixes: ClassVar[bool] = True
@@ -95,6 +100,14 @@ class Mixer(nn.Module, ABC):
             UsageError: a page has the mixer, but not with these options; they are named.
         """
         return None
+
+    def scan(self, *_: Any, **__: Any) -> Any:
+        """Only causal mixers stream.
+
+        Raises:
+            TypeError: always.
+        """
+        raise TypeError(f"{type(self).__name__} reads whole rows and has no scan: it cannot stream")
 
 
 class CausalMixer(Mixer):

@@ -28,11 +28,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from subquad.errors import SubquadError
+from subquad.models import shards
 from subquad.models.config import ModelConfig
 from subquad.models.model import Classifier
 from subquad.models.pretraining import Pretraining, TokenClassifier
@@ -106,9 +105,12 @@ def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
     folder = Path(folder)
     about = _about(folder)
     architecture = _architecture(about, folder)
-    length = int(about.get("max_position_embeddings", 512))
+    where = folder / CONFIG
+    length = int(_number(about, "max_position_embeddings", 512, where))
     options = {"padding": padding} | ({"length": length} if padding == "fixed" else {})
-    given = {ours: about.get(theirs, usual) for theirs, (ours, usual) in _FIELDS.items()}
+    given: dict[str, Any] = {
+        ours: _number(about, theirs, usual, where) for theirs, (ours, usual) in _FIELDS.items()
+    }
     config = ModelConfig(
         mixers=("fnet",),
         mixer_options={"fnet": options},
@@ -117,14 +119,19 @@ def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
         heads=1,
         **given,
     )
-    config.check(causal=False)
+    try:
+        config.check(causal=False)
+    except ValueError as error:
+        raise SubquadError(f"{where}: {error}") from None
     found = _tensors(folder / WEIGHTS)
     head = ARCHITECTURES[architecture][2]
     classes = len(found.get(f"{head}.weight", ())) if head else 0
-    vocabulary = int(about.get("vocab_size", 32000))
+    vocabulary = int(_number(about, "vocab_size", 32000, where))
     model = _model(architecture, config, vocabulary, length, classes)
     _fill(model, found, architecture, folder / WEIGHTS)
     names = about.get("id2label") or {}
+    if not isinstance(names, dict):
+        raise SubquadError(f"{where}: id2label is {names!r}; names by number are wanted")
     labels = tuple(str(names.get(str(i), i)) for i in range(classes))
     return Exchanged(architecture, config, model.eval(), vocabulary, length, labels)
 
@@ -167,7 +174,7 @@ def _about(folder: Path) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("model_type") != "fnet":
         kind = about.get("model_type") if isinstance(about, dict) else about
         raise SubquadError(f"{folder} holds a model of type {kind!r}, not 'fnet'")
-    act = about.get("hidden_act", _TANH_GELU[0])
+    act = about.get("hidden_act") or _TANH_GELU[0]
     if act not in _TANH_GELU:
         raise SubquadError(
             f"{folder / CONFIG}: hidden_act {act!r} is not FNet's, {' or '.join(_TANH_GELU)}"
@@ -175,8 +182,25 @@ def _about(folder: Path) -> dict[str, Any]:
     return about
 
 
+def _number(about: Mapping[str, Any], name: str, usual: Any, where: Path) -> Any:
+    """A field that holds a number; ``usual`` where it is absent or null, as for transformers.
+
+    Raises:
+        SubquadError: it holds something else; the field is named.
+    """
+    value = about.get(name)
+    if value is None:
+        return usual
+    kind = float if isinstance(usual, float) else int
+    if isinstance(value, bool) or not isinstance(value, (int, kind)) or value < 0:
+        what = "number" if kind is float else "whole number"
+        raise SubquadError(f"{where}: {name} is {value!r}; a {what} is wanted")
+    return kind(value)
+
+
 def _architecture(about: dict[str, Any], folder: Path) -> str:
-    found = (about.get("architectures") or ["FNetModel"])[0]
+    named = about.get("architectures") or ["FNetModel"]
+    found = named[0] if isinstance(named, list) else named
     if found not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise SubquadError(f"{folder / CONFIG}: architecture {found!r} is not one of {known}")
@@ -198,15 +222,7 @@ def _model(
 
 def _tensors(path: Path) -> dict[str, Tensor]:
     """The file's tensors by today's names, constants left out, tied ones once."""
-    if not path.exists() and path.with_name("pytorch_model.bin").exists():
-        raise SubquadError(
-            f"{path.parent} holds pytorch_model.bin, a pickle that could run code; save the model "
-            f"again with safetensors as {path.name}"
-        )
-    try:
-        raw = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise SubquadError(f"{path} cannot be read: {error}") from None
+    raw = shards.read(path)
     refuse_no_numbers(path, raw)
     found = {}
     for name, tensor in raw.items():

@@ -6,7 +6,7 @@ of the group ``subquad.tasks`` makes it known; flags, help and every verb follow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -62,6 +62,8 @@ class Inputs:
 
     detected: str
     outcomes: Iterator[Input | BadRow]
+    waits: Callable[[], bool] | None = None
+    """Whether the next input has not come yet, as from a live pipe; None = never."""
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class TrainConfig:
     seed: int = 0
     """Decides the split, the first weights, the order of the rows and the dropout."""
     precision: Precision = "auto"
-    """bf16 = autocast; auto = bf16 where the processor has it."""
+    """bf16 = autocast; auto = bf16 where it is measured to be faster, else fp32."""
     evaluations: int = 10
     """How often the held-out rows are scored during a run."""
     patience: int | None = None

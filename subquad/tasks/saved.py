@@ -26,6 +26,11 @@ def load_config(path: Path) -> Config:
         raise SubquadError(f"{path.parent} is not a run: it has no {path.name}") from None
     except (OSError, ValueError) as error:
         raise SubquadError(f"{path} is not valid JSON: {error}") from None
+    if isinstance(found, dict) and "task" not in found and "model_type" in found:
+        raise SubquadError(
+            f"{path.parent} is not a run: it holds a model of transformers of type "
+            f"{found['model_type']!r} (train --from starts from one of type 'fnet')"
+        )
     try:
         version = found.get("version", 1)
         if version > VERSION:

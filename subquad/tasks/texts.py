@@ -43,7 +43,7 @@ def text_inputs(path: str, data: DataConfig) -> Inputs:
         Input(outcome.row, outcome.text) if isinstance(outcome, Record) else outcome
         for outcome in source.outcomes()
     )
-    return Inputs(source.detected, outcomes)
+    return Inputs(source.detected, outcomes, source.waits)
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:

@@ -1,5 +1,6 @@
-"""The command as a person runs it: a process of its own, in an empty directory."""
+"""The command as a person runs it, in an empty directory: a process of its own, or this one."""
 
+import io
 import os
 import subprocess
 import sys
@@ -13,8 +14,8 @@ WORDS = {"sport": "match goal team coach win league", "money": "bank market stoc
 
 
 @pytest.fixture
-def command(tmp_path):
-    """``command("train", …)`` → CompletedProcess; nothing but the arguments reaches it."""
+def process(tmp_path):
+    """``process("train", …)`` → CompletedProcess; nothing but the arguments reaches it."""
 
     def call(*arguments, input=None, env=None, timeout=300):
         return subprocess.run(
@@ -29,6 +30,18 @@ def command(tmp_path):
             env=os.environ | {"OMP_NUM_THREADS": "1"} | (env or {}),
             check=False,
         )
+
+    return call
+
+
+@pytest.fixture
+def command(cli, monkeypatch):
+    """The same in this process, which has imported everything already."""
+
+    def call(*arguments, input=""):
+        stdin = io.TextIOWrapper(io.BytesIO(input.encode()), encoding="utf-8")
+        monkeypatch.setattr(sys, "stdin", stdin)
+        return subprocess.CompletedProcess(arguments, *cli(*arguments))
 
     return call
 

@@ -1,4 +1,4 @@
-"""Every verb as a process: what goes to stdout, what to stderr, and the exit code."""
+"""Every verb: what goes to stdout, what to stderr, and the exit code."""
 
 import json
 
@@ -17,8 +17,8 @@ def one_line(done, code):
     return last
 
 
-def test_help_lists_every_verb(command):
-    done = command("--help")
+def test_help_lists_every_verb(process):
+    done = process("--help")
     assert done.returncode == 0
     for verb in (
         "train",
@@ -37,16 +37,16 @@ def test_help_lists_every_verb(command):
         assert f"  {verb} " in done.stdout
 
 
-def test_train_evaluate_predict(command, trained, reviews):
+def test_train_evaluate_predict(process, trained, reviews):
     files = {path.name for path in trained.iterdir()}
     assert {"config.json", "model.safetensors", "tokenizer.json", "labels.json"} <= files
     assert {"metrics.jsonl", "README.md", "checkpoints"} <= files
-    metrics = json.loads(command("evaluate", "run", reviews, "--json").stdout)
+    metrics = json.loads(process("evaluate", "run", reviews, "--json").stdout)
     assert metrics["examples"] == 60
     assert metrics["accuracy"] > 0.9
     assert set(metrics["classes"]) == {"money", "sport"}
     assert sum(map(sum, metrics["confusion"])) == 60
-    done = command("predict", "run", "-", input="goal team\n\nbank loan\n")
+    done = process("predict", "run", "-", input="goal team\n\nbank loan\n")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [r.get("label") for r in rows] == ["sport", None, "money"]
     assert [r["row"] for r in rows] == [1, 2, 3]
@@ -78,14 +78,14 @@ def test_generate_draws_the_same_for_the_same_seed(command, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_missing_file(command, tmp_path):
-    done = command("train", "nope.csv", "--task", "classify", "--out", "run")
+def test_missing_file(process, tmp_path):
+    done = process("train", "nope.csv", "--task", "classify", "--out", "run")
     assert "nope.csv" in one_line(done, 1)
     assert not list(tmp_path.iterdir())
 
 
-def test_unknown_mixer(command, reviews, tmp_path):
-    done = command("train", reviews, "--task", "classify", "--mixer", "foo", "--out", "run")
+def test_unknown_mixer(process, reviews, tmp_path):
+    done = process("train", reviews, "--task", "classify", "--mixer", "foo", "--out", "run")
     assert "softmax, linear, fnet, fastformer, none" in one_line(done, 2)
     assert not (tmp_path / "run").exists()
 

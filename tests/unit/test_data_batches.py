@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from subquad.data.batches import Batch, Examples, batches, collate, epoch_batches, sorted_batches
+from subquad.data.batches import (
+    Batch,
+    Examples,
+    batches,
+    collate,
+    endless,
+    epoch_batches,
+    sorted_batches,
+)
 from subquad.data.ragged import Ragged
 from subquad.data.targets import Classes, ClassSets, Numbers, Sequences, Target
 
@@ -173,3 +181,17 @@ def test_numbers_of_version_0_1_have_their_fingerprint() -> None:
     assert Examples(tokens, Numbers(values)).fingerprint() == old
     near = Examples(tokens, Numbers(values + np.array([1e-9, 0, 0]))).fingerprint()
     assert near != old
+
+
+@pytest.mark.parametrize("done", [0, 3, 9])
+def test_the_rows_of_a_step_do_not_depend_on_how_it_is_cut(examples: Examples, done: int) -> None:
+    def steps(size: int, accumulate: int) -> list[list[int]]:
+        given = {"accumulate": accumulate, "seed": 3, "done": done, "workers": 0}
+        stream = endless(examples, size, **given)
+        return [[row for batch in next(stream) for row in batch.rows] for _ in range(12)]
+
+    whole = steps(8, 1)
+    assert steps(2, 4) == steps(4, 2) == whole
+    assert steps(2, 3) != whole
+    stream = endless(examples, 2, accumulate=4, seed=3, done=done, workers=0)
+    assert {len(batch.rows) for _ in range(4) for batch in next(stream)} <= {1, 2}

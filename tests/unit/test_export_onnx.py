@@ -10,6 +10,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file
 
 from subquad.data.labels import Labels
 from subquad.data.tokenizers import Tokenizer
@@ -58,6 +59,7 @@ LONG = [
     *((name, {}) for name in names(causal=False) if name != "fnet"),
     ("fnet", {"pooling": "cls", "norm": "pre", "positions": "sinusoidal"}),
     ("fnet", {"mixer_options": {"fnet": {"padding": "fixed", "length": 320}}}),
+    ("fnet", {"mixer_options": {"fnet": {"transform": "hartley"}}}),
 ]
 
 
@@ -78,23 +80,29 @@ def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
 
 @pytest.mark.parametrize(
     ("mixers", "by_operator"),
-    [(("linear", "linear"), False), (("convolution", "linear"), False), (("linear",), True)],
+    [
+        (("linear", "linear"), False),
+        (("convolution", "linear"), False),
+        (("linear",), True),
+        # The largest score so far does not begin at zero.
+        (("fastformer", "masked_convolution"), False),
+    ],
 )
 def test_a_causal_model_streams(tmp_path, mixers, by_operator):
     run = language(tmp_path / "run", mixers=mixers, layers=len(mixers))
     found = onnx(run, tmp_path / "out", by_operator=by_operator)
     graphs = ["prefill.onnx", "step.onnx"]
-    assert found.files == sorted(["about.json", *graphs, "selftest.safetensors", "tokenizer.json"])
+    data = ["selftest.safetensors", "start.safetensors", "tokenizer.json"]
+    assert found.files == sorted(["about.json", *graphs, *data])
     operators = [node for g in graphs for node in nodes(tmp_path / "out" / g, "LinearAttention")]
     assert len(operators) == 2 * by_operator
     about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
     session = runtime.InferenceSession(tmp_path / "out" / "step.onnx")
-    states = {
-        i.name: np.zeros([1, *i.shape[1:]], np.float32)
-        for i in session.get_inputs()
-        if i.name.startswith("layers.")
-    }
-    kept = {"convolution": ["inputs"], "linear": ["s", "z"]}
+    start = load_file(tmp_path / "out" / "start.safetensors")
+    names = [i.name for i in session.get_inputs() if i.name.startswith("layers.")]
+    states = {name: start[name] for name in names}
+    kept = {"convolution": ["inputs"], "linear": ["s", "z"], "masked_convolution": ["inputs"]}
+    kept |= {"fastformer": ["largest", "total", "weight"]}
     assert list(states) == [f"layers.{i}.{n}" for i, m in enumerate(mixers) for n in kept[m]]
     token, position, made = np.array([about["start"]]), np.zeros(1, np.int64), []
     for _ in range(12):
@@ -120,13 +128,23 @@ def test_a_graph_that_computes_something_else_is_not_kept(tmp_path, monkeypatch)
     assert not (tmp_path / "out").exists()
 
 
+def test_what_torch_cannot_export_is_refused_in_one_line(tmp_path, monkeypatch):
+    run = classifier(tmp_path / "run", "none")
+    mixer = type(run.model.encoder.blocks[0].mixer)
+    monkeypatch.setattr(mixer, "forward", lambda _, x, __=None: x.cummax(1).values)
+    with pytest.raises(UsageError, match=r"torch cannot make model.onnx: .*cummax") as caught:
+        onnx(run, tmp_path / "out")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_become_a_graph_is_refused(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="states have a fixed size"):
         onnx(language(tmp_path / "run", mixers=("softmax",)), tmp_path / "out")
     (tmp_path / "there").mkdir()
     with pytest.raises(SubquadError, match="exists"):
         onnx(language(tmp_path / "run"), tmp_path / "there")
-    with pytest.raises(UsageError, match="no layer is causal linear attention"):
+    with pytest.raises(UsageError, match="no layer can be ONNX's operator LinearAttention"):
         onnx(language(tmp_path / "run", mixers=("none",)), tmp_path / "out", by_operator=True)
     monkeypatch.setattr(importlib.import_module("onnx").defs, "onnx_opset_version", lambda: 26)
     with pytest.raises(

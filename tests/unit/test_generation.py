@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from subquad.errors import UsageError
 from subquad.generation import (
     Sampling,
     Streams,
@@ -12,6 +13,7 @@ from subquad.generation import (
     engine_refuses,
     recompute_tokens,
 )
+from subquad.kernels import loading, status
 from subquad.mixers import names
 from subquad.models import CausalModel, ModelConfig
 
@@ -90,10 +92,17 @@ def test_the_linear_state_does_not_grow():
     assert len(sizes) == 1
 
 
-def test_what_the_engine_cannot_run_is_served_by_torch():
-    assert engine_refuses(model("linear")) is None
-    assert "not CausalSoftmaxAttention" in engine_refuses(model("softmax"))
+def test_what_the_engine_cannot_run_is_served_by_torch(monkeypatch):
+    if status().native:
+        assert engine_refuses(model("linear")) is None
+        assert "not CausalSoftmaxAttention" in engine_refuses(model("softmax"))
     assert isinstance(decoder_for(model("softmax"), rows=1), TorchDecoder)
+    monkeypatch.setattr(loading, "CORE", None)
+    monkeypatch.setattr(loading, "REASON", "built without a C++ compiler")
+    assert engine_refuses(model("linear")) == "built without a C++ compiler"
+    assert isinstance(decoder_for(model("linear"), rows=1), TorchDecoder)
+    with pytest.raises(UsageError, match=r"cannot serve: built without a C\+\+ compiler"):
+        decoder_for(model("linear"), rows=1, weights="int8")
 
 
 @pytest.mark.parametrize("mixer", names(causal=True))

@@ -9,8 +9,11 @@ from subquad.errors import UsageError
 from subquad.generation import EngineDecoder, Sampling, Streams, TorchDecoder, continue_tokens
 from subquad.generation.decoder import engine_refuses
 from subquad.generation.packing import pack, rounded
+from subquad.kernels import status
 from subquad.mixers.linear.feature_maps import FEATURE_MAPS
 from subquad.models import CausalModel, ModelConfig
+
+pytestmark = pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
 
 
 def model(length=60, phi="elu+1", scale=6.0, **changes):

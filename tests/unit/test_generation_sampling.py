@@ -7,9 +7,9 @@ import torch
 from subquad.errors import UsageError
 from subquad.generation import Head, Sampling, draw
 from subquad.generation.sampling import core_arguments, uniform
-from subquad.kernels.loading import CORE
+from subquad.kernels.loading import CORE, REASON
 
-native = pytest.mark.skipif(CORE is None, reason="no native core")
+native = pytest.mark.skipif(CORE is None, reason=f"no native core: {REASON}")
 
 
 def many(logits, how, n=20_000, **more):

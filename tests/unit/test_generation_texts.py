@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +13,7 @@ from subquad.errors import SubquadError, UsageError
 from subquad.generation import Request, Sampling, Saved, TorchDecoder, images, write
 from subquad.generation.beams import search
 from subquad.generation.streaming import TextStream
+from subquad.kernels import status
 from subquad.run import load
 from subquad.tasks import task_class
 from subquad.training import train
@@ -52,7 +54,7 @@ def test_texts_begin_with_the_prompt_and_continue_it(run):
     made = write(run, Request(prompts=["abcd ab"], samples=2, length=10), GREEDY)
     assert [t.text for t in made.texts] == ["abcd abcd abcd ab"] * 2
     assert made.tokens == 20
-    assert made.served_by == "step engine"
+    assert made.served_by == ("step engine" if status().native else "torch scan")
 
 
 def test_many_prompts_are_each_as_if_alone(run):
@@ -60,7 +62,19 @@ def test_many_prompts_are_each_as_if_alone(run):
     how = Sampling(seed=4)
     together = texts(run, how, prompts=prompts, samples=2, length=12)
     assert [t[: len(p)] for t, p in zip(together[::2], prompts, strict=True)] == prompts
-    assert together[:2] == texts(run, how, prompts=["a"], samples=2, length=12)
+    for i, prompt in enumerate(prompts):
+        assert together[2 * i : 2 * i + 2] == texts(
+            run, how, prompts=[prompt], samples=2, length=12
+        )
+    assert len({t[len(p) :] for t, p in zip(together, np.repeat(prompts, 2), strict=True)}) > 1
+
+
+def test_samples_of_a_prompt_differ_and_a_prompt_that_comes_twice_does_not(run):
+    made = texts(
+        run, Sampling(seed=4, temperature=4.0), prompts=["a", "b", "a"], samples=3, length=12
+    )
+    assert made[:3] == made[6:]
+    assert len(set(made[:3])) > 1
 
 
 def test_texts_beyond_the_positions_are_refused(run):
@@ -184,16 +198,14 @@ def test_a_saved_state_goes_on_as_if_never_stopped(endless, tmp_path):
 
 
 def test_a_saved_state_goes_on_in_a_fresh_process(endless, tmp_path):
+    how, place = Sampling(seed=3), tmp_path / "state"
+    whole = texts(endless, how, prompts=["abcd"], length=25)[0]
+    first = write(endless, Request(prompts=["abcd"], length=9, save=True), how)
+    first.saved.save(place)
     command = [sys.executable, "-m", "subquad", "generate", str(endless.path), "--seed", "3"]
-    place = str(tmp_path / "state")
-
-    def said(*more):
-        done = subprocess.run([*command, *more], capture_output=True, check=True)
-        return done.stdout.decode().removesuffix("\n")
-
-    whole = said("--prompt", "abcd", "--length", "25")
-    first = said("--prompt", "abcd", "--length", "9", "--save-state", place)
-    assert first + said("--state", place, "--length", "16") == whole
+    command += ["--state", str(place), "--length", "16"]
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert first.texts[0].text + done.stdout.decode().removesuffix("\n") == whole
 
 
 def test_wrong_states_are_refused(run, endless, tmp_path):
@@ -234,6 +246,7 @@ def test_what_does_not_go_together_is_refused(run, request_, how, why):
         write(run, request_, how)
 
 
+@pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
 @pytest.mark.parametrize("weights", ["bf16", "int8"])
 def test_narrow_weights_write_too(run, weights):
     made = write(run, Request(prompts=["abcd ab"], length=10, weights=weights), GREEDY)

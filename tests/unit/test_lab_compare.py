@@ -1,6 +1,7 @@
 """A whole comparison, tiny: trained, judged, written, continued."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ from subquad.errors import UsageError
 from subquad.lab.compare import runs as runs_module
 from subquad.lab.compare.experiment import compare
 from subquad.lab.compare.runs import run_name
-from subquad.tasks import task_class
+from subquad.mixers import names
+from subquad.tasks import TASKS, task_class
 
 MIXERS = ("none", "fnet")
 
@@ -79,11 +81,49 @@ def test_held_out_figures_are_those_of_the_last_weights(done):
         assert sum(map(sum, result.held_out["confusion"])) == 179
 
 
+def test_a_line_is_said_for_every_run_and_every_note_on_the_data(done):
+    found, heard = done
+    lines = [progress.line for progress in heard if progress.line]
+    runs = [line for line in lines if re.match(r"\d of \d: ", line)]
+    assert len(runs) == len(found.runs) == 4
+    said = r"2 of 4: fnet, seed 0: held-out accuracy \d+\.\d % after \d+\.\d s"
+    assert re.fullmatch(said, runs[1])
+    assert len(set(lines)) == len(lines) > len(runs)
+
+
 def test_a_finished_comparison_is_not_trained_again(done, monkeypatch):
     found, _ = done
     monkeypatch.setattr(runs_module, "train", None)
     again = compare(config(), MIXERS, 2, found.out, lengths=())
     assert again.runs == found.runs
+
+
+#: Rows of a file for each task; pixels have their own built-in ones.
+ROWS = {
+    "classify": lambda i: f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}",
+    "regress": lambda i: f"{'good ' * (i % 7)}thing,{i % 7 / 2}",
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_is_compared_by_its_own_score(task, tmp_path):
+    path = tmp_path / "data.csv"
+    row = ROWS.get(task, lambda i: f"the {i} cats and the {i % 5} dogs sat on mats,x")
+    path.write_text("\n".join(["text,label", *map(row, range(60))]) + "\n")
+    base = task_class(task).defaults()
+    mixer = names(causal=task_class(task).causal)[0]
+    data = {"path": "digits"} if task == "pixels" else {"path": str(path), "length": 16}
+    small = replace(
+        base,
+        data=replace(base.data, **data),
+        model=replace(base.model, mixers=(mixer,), layers=1, d=8, heads=2, ff=8),
+        training=replace(base.training, epochs=None, minutes=None, steps=2, batch=4, evaluations=2),
+    )
+    found = compare(small, (mixer,), 2, tmp_path / "out", lengths=())
+    score = task_class(task).score
+    assert found.figure.higher_is_better == score.higher_is_better
+    assert found.figure.key == score.name or found.figure.key.startswith("bits_per_")
+    assert found.figure.title in found.report.read_text()
 
 
 def test_other_settings_are_refused_and_named(done):

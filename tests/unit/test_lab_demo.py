@@ -34,9 +34,24 @@ def rows():
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def heard():
+    return []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, heard):
     out = tmp_path_factory.mktemp("demo") / "out"
-    return demo(out, settings=TINY)
+    return demo(out, settings=TINY, watch=heard.append)
+
+
+@pytest.mark.usefixtures("made")
+def test_a_line_is_said_for_every_stage(heard):
+    lines = [progress.line for progress in heard if progress.line]
+    for said in ("the model that draws: ", *(f"{m}, seed 0: " for m in MIXERS), "images of 8 "):
+        assert sum(said in line for line in lines) == 1, said
+    spent = [progress.spent for progress in heard]
+    assert spent == sorted(spent)
+    assert spent[-1] == 1
 
 
 def test_one_report_tells_the_story(made):

@@ -28,8 +28,10 @@ def test_the_ladder(tmp_path, monkeypatch):
     settings = fnet_ladder.settings
     monkeypatch.setattr(fnet_ladder, "settings", lambda *a: tiny(settings(*a)))
     monkeypatch.setattr(fnet_ladder, "SECONDS", 0.0)
-    job = Job(tmp_path / "out", (str(tmp_path / "corpus.jsonl"),), seeds=2)
+    heard = []
+    job = Job(tmp_path / "out", (str(tmp_path / "corpus.jsonl"),), seeds=2, watch=heard.append)
     made = run("fnet-ladder", job, "")
+    assert sum("masked accuracy" in p.line for p in heard) == 2 * len(fnet_ladder.LADDER)
     found = made.document["results"]
     assert set(found) == set(fnet_ladder.LADDER)
     assert found["Hybrid"]["mixers"] == "softmax,softmax"
@@ -126,8 +128,10 @@ def test_glue_small(name, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fnet_glue, "train", quick)
     data = [str(tmp_path / f"{name}-{part}.tsv") for part in ("train", "dev")]
-    job = Job(tmp_path / "out", (*data, str(tmp_path / "corpus.jsonl")), seeds=2)
-    made = run("fnet-glue", job, "")
+    heard = []
+    given = (*data, str(tmp_path / "corpus.jsonl"))
+    made = run("fnet-glue", Job(tmp_path / "out", given, seeds=2, watch=heard.append), "")
+    assert sum(p.line.startswith(("pretrained, ", "scratch, ")) for p in heard) == 4
     found = made.document["results"]
     assert found["task"] == name
     assert len(found["pretrained"]) == len(found["scratch"]) == 2
@@ -138,7 +142,10 @@ def test_glue_small(name, tmp_path, monkeypatch):
 def test_speed_small(tmp_path, monkeypatch):
     pytest.importorskip("transformers")
     monkeypatch.setattr(fnet_speed, "interleave", lambda runs, _: timing.interleave(runs, 0.0))
-    made = fnet_speed.recipe(Job(tmp_path), shape=fnet_speed.SMALL, length=16, rows=2)
+    heard = []
+    job = Job(tmp_path, watch=heard.append)
+    made = fnet_speed.recipe(job, shape=fnet_speed.SMALL, length=16, rows=2)
+    assert [p.line.partition(",")[0] for p in heard if p.line] == ["training", "inference"]
     assert set(made.results["training"]) >= {"transformers", "ours", "ours, fp32"}
     assert all(row["rounds"] == 3 for row in made.results["inference"].values())
     assert "transformers (" in made.headline

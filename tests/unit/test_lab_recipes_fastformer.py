@@ -53,7 +53,10 @@ def test_topic_has_the_settings_of_the_example():
 
 @pytest.mark.usefixtures("small")
 def test_topic_scores_on_the_test_file_and_shows_the_bag_of_words(files, tmp_path):
-    made = run("fastformer-topic", Job(tmp_path / "out", files, seeds=2), "subquad recipe …")
+    heard = []
+    job = Job(tmp_path / "out", files, seeds=2, watch=heard.append)
+    made = run("fastformer-topic", job, "subquad recipe …")
+    assert sum(" of 2: fastformer, seed " in p.line for p in heard) == 2
     document = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))
     assert document["results"]["figure"]["split"] == "test"
     names = [row["name"] for row in document["results"]["table"]]
@@ -71,8 +74,10 @@ def test_topic_refuses_more_than_two_files(tmp_path):
 
 @pytest.mark.usefixtures("small")
 def test_ablation_trains_every_variant_and_concludes(files, tmp_path):
-    job = Job(tmp_path / "out", files, seeds=2)
+    heard = []
+    job = Job(tmp_path / "out", files, seeds=2, watch=heard.append)
     made = run("fastformer-ablation", job, "subquad recipe …")
+    assert sum(" of 24: " in p.line for p in heard) == 24
     results = json.loads((tmp_path / "out/results.json").read_text(encoding="utf-8"))["results"]
     rows = {row["name"]: row for row in results["variants"]}
     assert len(rows) == 4 + 1 + 6 + 1

@@ -36,7 +36,13 @@ def test_rows_are_words_and_their_copies():
 
 @pytest.mark.usefixtures("tiny_copies")
 def test_copy_task(tmp_path):
-    made = run("copy-task", Job(tmp_path / "out", seeds=2), "subquad recipe copy-task")
+    heard = []
+    job = Job(tmp_path / "out", seeds=2, watch=heard.append)
+    made = run("copy-task", job, "subquad recipe copy-task")
+    assert [p.line.partition(":")[0] for p in heard if "copied right" in p.line] == [
+        f"{mixer}, seed {seed}" for seed in (0, 1) for mixer in ("linear", "softmax")
+    ]
+    assert [p.spent for p in heard] == sorted(p.spent for p in heard)
     found = json.loads((tmp_path / "out/results.json").read_text())["results"]
     assert {m: len(runs) for m, runs in found.items()} == {"linear": 2, "softmax": 2}
     for runs in found.values():
@@ -80,7 +86,10 @@ def test_drawing(tmp_path, monkeypatch):
     monkeypatch.setattr(image_generation, "preset", preset)
     monkeypatch.setattr(image_generation, "MNIST", small)
     data = (str(tmp_path / "train.npy"), str(tmp_path / "test.npy"))
-    made = run("mnist-generation", Job(tmp_path / "out", data), "subquad recipe …")
+    heard = []
+    job = Job(tmp_path / "out", data, watch=heard.append)
+    made = run("mnist-generation", job, "subquad recipe …")
+    assert any("bits per dimension" in p.line for p in heard)
     results = made.document["results"]
     assert results["test"]["examples"] == 10
     assert 5 < results["test"]["bits_per_dim"] < 12

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from subquad.lab.compare.comparison import Comparison
-from subquad.lab.compare.floors import BAG, Floor
+from subquad.lab.compare.floors import BAG, MAJORITY, Floor
 from subquad.lab.compare.report import render
 from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Figure, judge
@@ -93,7 +93,6 @@ def comparison(tmp_path, labels=("a", HOSTILE)):
         measured=Measured(tuple(points), 8, 8, 2, False, "fp32", 3, 1),
         verdict=None,
         machine=machine,
-        training_rows=320,
         command=f"subquad compare '{HOSTILE}'",
         labels=labels,
     )
@@ -144,6 +143,48 @@ def test_the_numbers_stand_in_the_table(page):
 def test_growth_is_printed_as_an_exponent(page):
     flat = re.sub(r"<[^>]+>|\s+", " ", page)
     assert re.search(r"2\.00\s+1\.00", flat)
+
+
+def test_an_exponent_below_one_gets_a_remark(tmp_path):
+    found = comparison(tmp_path)
+    assert "Exponents below 1" not in render(found)
+    flat = [Point("fnet", t, t**0.6 * 1e-6, 1e-6, 1e-6, t) for t in (64, 128, 256)]
+    more = replace(found.measured, points=(*found.measured.points, *flat))
+    assert "Exponents below 1 (time of fnet) do not last" in render(replace(found, measured=more))
+
+
+def test_every_cell_says_what_it_is_where_the_table_is_stacked(page):
+    """On a narrow page, cells stand under each other and headings are not shown."""
+    for table in re.findall(r'<table class="stack.*?</table>', page, flags=re.S):
+        heads = re.findall(r'<th scope="col">(.*?)</th>', table)
+        for row in re.findall(r"<tr.*?</tr>", table.partition("<tbody>")[2], flags=re.S):
+            labels = re.findall(r'<td data-label="(.+?)">', row)
+            assert len(labels) == row.count("<td") == len(heads) - 1
+            assert all(a in b or b in a for a, b in zip(labels, heads[1:], strict=True))
+    assert page.count('<table class="stack') == page.count("<table") - 1 == 3
+
+
+def test_names_of_classes_stand_upright_only_if_they_are_short(tmp_path):
+    assert 'class="confusion long"' in render(comparison(tmp_path))
+    page = render(comparison(tmp_path, labels=("pro", "con")))
+    assert 'class="confusion"' in page
+
+
+def test_what_the_majority_is_of_is_said(tmp_path):
+    found = comparison(tmp_path)
+    (bag,), _ = found.floors
+    assert "fitted to exactly the rows the models were trained on." in render(found)
+    floors = ((bag, replace(bag, name=MAJORITY)),) * 2
+    assert "the most frequent one there" in render(replace(found, floors=floors))
+
+
+def test_cautions_stand_below_the_verdict(tmp_path):
+    found = comparison(tmp_path)
+    assert 'class="caution"' not in render(found)
+    warned = replace(found.verdict, cautions=("The budget was 1 epoch.",))
+    assert '<p class="caution">The budget was 1 epoch.</p>' in render(
+        replace(found, verdict=warned)
+    )
 
 
 def test_without_costs_there_is_no_section_about_them(tmp_path):

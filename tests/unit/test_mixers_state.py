@@ -12,8 +12,8 @@ from torch import Tensor
 from subquad.errors import SubquadError
 from subquad.mixers import State, names
 from subquad.models import CausalModel, ModelConfig, ModelState
-from tests.cases import CAUSAL, Case
-from tests.checks import rows, same
+from tests.cases import ALL, CAUSAL, Case, D
+from tests.checks import close, rows, same
 
 every_causal = pytest.mark.parametrize("case", CAUSAL, ids=str)
 every_name = pytest.mark.parametrize("name", names(causal=True))
@@ -67,6 +67,28 @@ def test_a_kept_copy_does_not_keep_the_graph() -> None:
     state = Case("linear", True)().scan(x)[1]
     assert all(t.grad_fn is None for t in state.clone().tensors().values())
     assert all(t.grad_fn is not None for t in state.tensors().values())
+
+
+@pytest.mark.parametrize("case", [case for case in ALL if case.causal], ids=str)
+@pytest.mark.parametrize("rows_", [0, 1, 3])
+def test_an_empty_state_is_that_of_no_tokens(case: Case, rows_: int) -> None:
+    mixer = case()
+    found = mixer.empty_state(rows_, dtype=torch.float64)
+    nothing = mixer.scan(torch.zeros(rows_, 0, D, dtype=torch.float64))[1]
+    assert type(found) is type(nothing)
+    for name, tensor in nothing.tensors().items():
+        same(found.tensors()[name], tensor.detach(), name)
+        assert not found.tensors()[name].requires_grad
+    x = rows(rows_, 4, torch.float64)
+    close(mixer.scan(x, found)[0].detach(), mixer(x).detach(), "outputs from an empty state")
+
+
+@every_name
+def test_a_models_empty_state_is_a_beginning(name: str) -> None:
+    made, tokens = model(name).eval(), torch.tensor([[1, 2, 3], [4, 0, 1]])
+    empty = made.empty_state(2)
+    assert empty.position.tolist() == [0, 0]
+    close(made.scan(tokens, empty)[0].detach(), made(tokens).detach(), "logits")
 
 
 def test_states_are_known_by_name_grandchildren_too(tmp_path) -> None:

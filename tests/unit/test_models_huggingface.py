@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_refused_by_name(tmp_path):
             huggingface.load(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(about))
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(SubquadError, match="a pickle that could run code"):
+    with pytest.raises(SubquadError, match="a pickle could run code"):
         huggingface.load(tmp_path)
 
 

@@ -8,6 +8,7 @@ import torch
 from subquad.export.graphs import Step, empty_states
 from subquad.export.payload import payload
 from subquad.generation import EngineDecoder
+from subquad.kernels import status
 from subquad.models import CausalModel, ModelConfig
 from subquad.models.shared_levels import LevelEmbedding, LevelHead, cosines, settle, share
 from subquad.optimiser import optimiser
@@ -64,6 +65,7 @@ def test_settled_it_computes_the_same(tied: bool) -> None:
     assert torch.allclose(plain(x), want, atol=1e-6)
 
 
+@pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
 @pytest.mark.parametrize("weights", ["fp32", "bf16", "int8"])
 def test_the_engine_reads_what_they_make(weights) -> None:
     made, x = model(), tokens()

@@ -141,7 +141,7 @@ def test_batches_say_which_epoch_they_are_of():
     rows = rows_of(documents([40, 50]), 16)
     for workers in (0, 2):
         stream = endless(rows, 4, seed=3, done=1, workers=workers)
-        draws = [next(stream).draw for _ in range(4)]
+        draws = [batch.draw for _ in range(4) for batch in next(stream)]
         assert draws == [(3, 0), (3, 1), (3, 1), (3, 2)]
         stream.close()
 

@@ -163,6 +163,22 @@ def test_accumulation_is_weighted(task, tmp_path):
     torch.testing.assert_close(uneven, whole, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize("task", ["classify", "pixels"])
+def test_how_a_step_is_cut_changes_nothing(task, tmp_path):
+    """``--batch 8`` and ``--batch 2 --accumulate 4`` meet the same rows in every step."""
+    made = []
+    for batch, accumulate in ((8, 1), (2, 4), (3, 3)):
+        config = tiny(task, batch=batch, accumulate=accumulate, steps=None, epochs=0.02)
+        config = replace(config, model=replace(config.model, dropout=0.0, token_dropout=0.0))
+        made.append(train(config, tmp_path / f"{batch}x{accumulate}"))
+    whole, cut, another = (np.array(losses(run.path)) for run in made)
+    np.testing.assert_allclose(cut, whole, rtol=1e-4)
+    assert another.shape != whole.shape or not np.allclose(another, whole, rtol=1e-4)
+    mine, other = weights(made[0]), weights(made[1])
+    for name, tensor in mine.items():
+        torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-4)
+
+
 def test_x17_a_loss_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
     original, calls = Classify.loss, []
 

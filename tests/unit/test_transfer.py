@@ -79,7 +79,9 @@ def test_what_does_not_fit_is_refused_with_the_reason(folder):
         tuned(folder, "no", length=30)
     with pytest.raises(UsageError, match="cannot change its direction"):
         configure("language", "x", {"start": str(folder / "pre")})
-    with pytest.raises(SubquadError, match=r"is not a run"):
+    with pytest.raises(
+        SubquadError, match=r"nothing: no such folder; it starts from a run of subquad"
+    ):
         configure("classify", "x", {"start": str(folder / "nothing")})
     config, _ = tuned(folder, "yes")
     with pytest.raises(UsageError, match="layers=1, which cannot become 3"):

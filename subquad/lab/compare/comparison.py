@@ -31,8 +31,6 @@ class Comparison:
     verdict: Verdict
     machine: dict[str, Any]
     command: str
-    training_rows: int
-    """Rows that the first seed's runs learned from."""
     labels: tuple[str, ...] = ()
 
     @property

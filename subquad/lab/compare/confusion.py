@@ -8,6 +8,8 @@ from subquad.lab.compare.comparison import Comparison
 #: Classes up to which the whole matrix is shown.
 SHOWN = 20
 WORST = 5
+#: Letters of a name that stands above its column; longer ones are written upwards.
+SHORT = 3
 
 
 def confusion(comparison: Comparison) -> dict[str, Any] | None:
@@ -28,6 +30,7 @@ def confusion(comparison: Comparison) -> dict[str, Any] | None:
     return {
         "mixer": best,
         "names": names,
+        "long": max(map(len, names)) > SHORT,
         "runs": len(tables),
         "cells": _cells(total) if n <= SHOWN else [],
         "worst": _worst(total, names),

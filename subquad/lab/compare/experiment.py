@@ -19,11 +19,12 @@ from pathlib import Path
 from subquad.checkpoint import write_text
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
+from subquad.lab.compare.budget import cautions
 from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
 from subquad.lab.compare.report import render
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.runs import Result, obtain
+from subquad.lab.compare.runs import Result, obtain, refuse_too_large
 from subquad.lab.compare.verdict import Figure, judge
 from subquad.lab.instruments import machine
 from subquad.lab.instruments.layer import LENGTHS, Measured, measure
@@ -94,6 +95,8 @@ def study(
             )
         first, training, held_out = data[numbers[0]]
         said = [text for task, *_ in data.values() for text in task.notes]
+        for one in plan:
+            refuse_too_large(data[one.training.seed][0], one)
         if test is not None:
             encoded(first, test)  # what is wrong with it is said before any training
             said += first.notes
@@ -108,6 +111,7 @@ def study(
     watch(Progress(_TRAINING, "fitting floors"))
     found = _floors(config, data, test)
     verdict = judge(candidates(runs, found, figure), figure)
+    verdict = replace(verdict, cautions=cautions(config, runs, figure, len(training)))
     measured = _measure(config, mixers, lengths, watch)
     return Comparison(
         out=out,
@@ -120,7 +124,6 @@ def study(
         verdict=verdict,
         machine=machine.facts(resolve(config.training.precision, device())),
         command=command or compare_command(config, mixers, seeds, str(out), test),
-        training_rows=len(training),
         labels=first.class_names,
     )
 

@@ -10,13 +10,15 @@ from typing import Any
 from markupsafe import Markup
 
 from subquad.lab.compare import figures
+from subquad.lab.compare.budget import in_words
 from subquad.lab.compare.comparison import RESULTS, Comparison
 from subquad.lab.compare.confusion import confusion
-from subquad.lab.compare.floors import BAG
+from subquad.lab.compare.floors import MAJORITY
 from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series
 from subquad.lab.instruments.layer import Measured
+from subquad.mixers import ATTENTION, CONTROL
 
 Context = dict[str, Any]
 
@@ -52,7 +54,7 @@ def _quality(comparison: Comparison) -> Context:
 def _table(comparison: Comparison) -> Context:
     """Rows best first; the columns are the metrics on the split that decides."""
     deciding = comparison.figure
-    keys = [deciding.key, *(["macro_f1"] if deciding.key in ("accuracy", "micro_f1") else [])]
+    keys = [deciding.key, *_beside(comparison)]
     order = sorted(
         comparison.candidates(), key=lambda c: -c.mean if deciding.higher_is_better else c.mean
     )
@@ -65,6 +67,16 @@ def _table(comparison: Comparison) -> Context:
         "caption": _caption(comparison),
         "table_note": _table_note(comparison),
     }
+
+
+def _beside(comparison: Comparison) -> list[str]:
+    """The metrics that stand beside the deciding one, if every method has them."""
+    key = {"accuracy": "macro_f1", "micro_f1": "macro_f1", "mse": "spearman"}.get(
+        comparison.figure.key
+    )
+    rows = [*comparison.runs, *(f for seed in comparison.floors for f in seed)]
+    split = "held_out" if comparison.figure.split == "held-out" else "test"
+    return [key] if key is not None and all(key in getattr(row, split) for row in rows) else []
 
 
 def _texts(comparison: Comparison) -> bool:
@@ -150,7 +162,24 @@ def _cost(measured: Measured | None) -> Context:
         "slopes": rows,
         "lengths": [f"{t:,}" for t in shown],
         "cost_sentence": cost_sentence(measured),
+        "growth_note": _growth_note(measured, mixers),
     }
+
+
+def _growth_note(measured: Measured, mixers: list[str]) -> str:
+    slopes = {
+        f"{name} of {mixer}": measured.slope(mixer, what)
+        for what, name in (("seconds", "time"), ("nbytes", "memory"))
+        for mixer in mixers
+    }
+    below = [name for name, slope in slopes.items() if slope is not None and slope < 0.9]
+    if not below:
+        return ""
+    return (
+        f"Exponents below 1 ({', '.join(below)}) do not last: at these lengths, costs that do not "
+        "depend on the length still count, longer rows use the processor better, or a kernel "
+        "changes its way of computing."
+    )
 
 
 def _time(measured: Measured, mixer: str, length: int) -> str:
@@ -168,29 +197,27 @@ def cost_sentence(measured: Measured) -> str:
         f"One layer (mixer and feed-forward) of width {measured.d}, "
         f"{'causal, ' if measured.causal else ''}in {measured.precision}."
     )
-    softmax = {p.length: p.seconds for p in measured.of("softmax")}
+    softmax = {p.length: p.seconds for p in measured.of(ATTENTION)}
     said = []
     for m in dict.fromkeys(p.mixer for p in measured.points):
         both = [
             (p.length, softmax[p.length] / p.seconds) for p in measured.of(m) if p.length in softmax
         ]
-        if m in ("softmax", "none") or not both:
+        if m in (ATTENTION, CONTROL) or not both:
             continue
         length, ratio = both[-1]
         if ratio >= 1:
-            said.append(f"{m} is {ratio:.1f}× as fast as softmax at {length:,} tokens")
+            said.append(f"{m} is {ratio:.1f}× as fast as {ATTENTION} at {length:,} tokens")
         else:
-            said.append(f"{m} takes {1 / ratio:.1f}× softmax's time even at {length:,} tokens")
+            said.append(f"{m} takes {1 / ratio:.1f}× {ATTENTION}'s time even at {length:,} tokens")
     return f"{rows} {'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}{'.' if said else ''}".strip()
 
 
 def _how(comparison: Comparison) -> list[str]:
     figure, config = comparison.figure, comparison.config
     t = config.training
-    given = {"epochs": t.epochs, "steps": t.steps, "minutes": t.minutes}
-    budget = next(f"{v:g} {k if v != 1 else k[:-1]}" for k, v in given.items() if v is not None)
     lines = [
-        f"Every mixer had the same data, the same budget ({budget}, batch "
+        f"Every mixer had the same data, the same budget ({in_words(config)}, batch "
         f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "
         "them.",
     ]
@@ -205,8 +232,7 @@ def _how(comparison: Comparison) -> list[str]:
             "these rows chose no weights. They are still not a test set; whoever tries many "
             "settings on them will fit them. --test FILE gives figures on rows of your own."
         )
-    if any(f.name == BAG for seed in comparison.floors for f in seed):
-        lines.append("The bag of words was fitted to exactly the rows the models were trained on.")
+    lines += _fitted({f.name for seed in comparison.floors for f in seed})
     lines.append(
         "Two methods are called different only if their means differ by more than the noise of the "
         "seeds: Student's t (95 %) times the standard error of the difference, and never less than "
@@ -216,6 +242,15 @@ def _how(comparison: Comparison) -> list[str]:
     )
     lines.append("Mixers took turns, seed by seed. Step times are medians, without evaluations.")
     return lines
+
+
+def _fitted(floors: set[str]) -> list[str]:
+    if not floors:
+        return []
+    said = "Methods without a mixer were fitted to exactly the rows the models were trained on"
+    if MAJORITY in floors:
+        said += ": the majority class is the most frequent one there, not among the rows scored"
+    return [f"{said}."]
 
 
 def _facts(comparison: Comparison) -> list[tuple[str, str]]:

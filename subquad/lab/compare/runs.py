@@ -5,6 +5,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from copy import copy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from subquad.data.batches import Examples
 from subquad.data.walking import walk
 from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
+from subquad.optimiser.size import check_size
 from subquad.run import load, score
-from subquad.tasks import Config
+from subquad.tasks import Config, Task
 from subquad.training import train
 
 #: Steps at the beginning that are left out of the seconds per step: first uses are slow.
@@ -48,6 +50,15 @@ class Result:
 
 def run_name(mixer: str, seed: int) -> str:
     return f"{mixer}-seed{seed}"
+
+
+def refuse_too_large(task: Task, one: Config) -> None:
+    """Before any training, see that the model of one run fits into memory (``UsageError``)."""
+    task = copy(task)
+    mixers, options = one.model.mixers, one.model.mixer_options
+    model = replace(task.config.model, mixers=mixers, mixer_options=options)
+    task.config = replace(task.config, model=model)
+    check_size(task, device())
 
 
 def obtain(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from subquad.lab.compare.floors import BAG, MAJORITY
+from subquad.mixers import ATTENTION, CONTROL
 
 
 @dataclass(frozen=True)
@@ -31,11 +32,17 @@ class Figure:
 
     @property
     def percent(self) -> bool:
-        return self.key in ("accuracy", "macro_f1", "micro_f1")
+        return self.key.endswith(("accuracy", "_f1"))
 
     @property
     def title(self) -> str:
-        known = {"bits_per_dim": "bits per pixel", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+        known = {
+            "bits_per_dim": "bits per pixel",
+            "macro_f1": "macro F1",
+            "micro_f1": "micro F1",
+            "mse": "mean squared error",
+            "spearman": "Spearman's correlation",
+        }
         return known.get(self.key, self.key.replace("_", " "))
 
     def show(self, value: float, digits: int | None = None) -> str:
@@ -80,6 +87,8 @@ class Verdict:
     """Those that cannot be told apart from the best one, itself included."""
     claimed: bool = True
     """False where one seed cannot support a claim."""
+    cautions: tuple[str, ...] = ()
+    """Why the budget may have been too small to decide."""
 
 
 def noise(a: Candidate, b: Candidate, figure: Figure) -> float:
@@ -142,7 +151,7 @@ def _headline(choice: Candidate, best: Candidate, figure: Figure) -> str:
     if choice.floor:
         name = "the bag of words" if choice.name == BAG else choice.name
         return f"Use {name}: {got}, and no mixer here does better."
-    name = "no mixer at all (none)" if choice.name == "none" else choice.name
+    name = f"no mixer at all ({CONTROL})" if choice.name == CONTROL else choice.name
     if choice is best:
         return f"Use {name}: {got}, the best of all."
     return (
@@ -170,7 +179,7 @@ def _level(choice: Candidate, level: list[Candidate], figure: Figure) -> list[st
 
 
 def _softmax(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list[str]:
-    softmax = next((c for c in ranked if c.name == "softmax"), None)
+    softmax = next((c for c in ranked if c.name == ATTENTION), None)
     if softmax is None or softmax is choice or choice.floor:
         return []
     assert choice.seconds is not None

@@ -9,21 +9,25 @@ import io
 import re
 from collections.abc import Sequence
 from html import escape
+from itertools import islice
 from typing import Any
+
+from subquad.mixers import MIXERS
 
 INK, MUTED, RULE, PAPER = "#010101", "#020202", "#030303", "#040404"
 _SERIES = tuple(f"#0501{i:02x}" for i in range(10))
 _VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     code: f"--series-{i}" for i, code in enumerate(_SERIES)
 }
-#: One colour for each known mixer, everywhere; others take the free ones in order.
-_KNOWN = {"softmax": 0, "linear": 1, "fnet": 2, "fastformer": 3, "none": 4}
+#: The first mixers have a colour each, everywhere; others take the free ones in order.
+KNOWN = 5
 
 
 def series(names: Sequence[str]) -> dict[str, int]:
     """The number of each name's colour."""
-    free = iter([i for i in range(len(_SERIES)) if i not in _KNOWN.values()] * len(names))
-    return {name: _KNOWN[name] if name in _KNOWN else next(free) for name in names}
+    known = {name: i for i, name in enumerate(islice(MIXERS, KNOWN))}
+    free = iter([*range(KNOWN, len(_SERIES))] * len(names))
+    return {name: known[name] if name in known else next(free) for name in names}
 
 
 def colour(number: int) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from subquad.checkpoint import write_text
 from subquad.errors import UsageError
 from subquad.lab.instruments import machine
-from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.lab.recipes.page import page
 from subquad.locking import alone_in
 from subquad.models.precision import device, resolve

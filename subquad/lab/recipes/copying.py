@@ -16,7 +16,7 @@ from subquad.checkpoint import read_metrics, write_text
 from subquad.errors import UsageError
 from subquad.lab.compare.figures import curves
 from subquad.lab.progress import Progress, of_training
-from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.models import CausalModel
 from subquad.run import Run
 from subquad.tasks import Config, task_class

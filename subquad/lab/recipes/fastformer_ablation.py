@@ -22,7 +22,7 @@ from subquad.lab.compare.runs import Result, obtain
 from subquad.lab.progress import Progress, ignore
 from subquad.lab.recipes import fastformer_topic
 from subquad.lab.recipes.ablation_page import distance, headline, picture, sentences, tables
-from subquad.lab.recipes.frame import Job, Outcome
+from subquad.lab.recipes.job import Job, Outcome
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class
 from subquad.tasks.classify import Classify

@@ -13,7 +13,7 @@ from typing import Any
 from subquad.errors import UsageError
 from subquad.lab.compare.comparison import Comparison
 from subquad.lab.compare.experiment import study
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models.official import released
 from subquad.tasks import Config, DataConfig, TrainConfig, task_class
 from subquad.tasks.classify import ClassifyOptions

@@ -20,7 +20,7 @@ from subquad.data.formats import open_table
 from subquad.errors import UsageError
 from subquad.lab.compare.verdict import Candidate, Figure, differ
 from subquad.lab.progress import Progress, of_training
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.run import load
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.masked import MaskedText

@@ -22,7 +22,7 @@ from subquad.lab.compare.verdict import Candidate, Figure, differ
 from subquad.lab.instruments import flops
 from subquad.lab.instruments.timing import interleave
 from subquad.lab.progress import Progress
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models import ModelConfig, Pretraining
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import optimiser

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from subquad.errors import SubquadError
 from subquad.lab.instruments.timing import Times, interleave
 from subquad.lab.progress import Progress
-from subquad.lab.recipes.frame import Job, Outcome, Table
+from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models import Pretraining, huggingface
 from subquad.models.precision import autocast, resolve
 

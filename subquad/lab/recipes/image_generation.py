@@ -22,7 +22,7 @@ from subquad.lab.instruments.generation import (
 )
 from subquad.lab.progress import Progress, of_training, part
 from subquad.lab.published import CIFAR10, MNIST, WAYS, ImageModel
-from subquad.lab.recipes.frame import Job, Outcome, Picture, Table
+from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.run import Run
 from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.pictures import contact_sheet

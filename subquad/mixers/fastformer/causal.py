@@ -91,7 +91,11 @@ def quadratic(
     if x.shape[2] == 0:
         return x, start
     scores, real = _hidden(scores, mask)
-    largest = scores.detach().cummax(-1).values
+    # Not cummax, which ONNX does not have.
+    t = scores.shape[-1]
+    ahead = torch.ones(t, t, dtype=torch.bool, device=scores.device).triu(1)
+    lowest = torch.finfo(scores.dtype).min
+    largest = scores.detach().unsqueeze(-2).masked_fill(ahead, lowest).amax(-1)
     largest = torch.maximum(largest, start.largest.unsqueeze(-1))
     weights = _pairs(scores, largest, real)
     kept = (start.largest.unsqueeze(-1) - largest).exp()

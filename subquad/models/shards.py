@@ -1,0 +1,73 @@
+"""Weights of ``transformers``: one safetensors file, or several and an index of them."""
+
+import json
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from subquad.errors import SubquadError
+
+#: What else transformers saves weights in.
+_OTHERS = (
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+    "tf_model.h5",
+    "flax_model.msgpack",
+)
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The tensors of ``path``, or of the files that ``path`` with ``.index.json`` lists.
+
+    Raises:
+        SubquadError: neither is there, a file is missing or damaged, or a tensor is in none.
+    """
+    index = path.with_name(f"{path.name}.index.json")
+    if path.exists() or not index.exists():
+        _refuse_others(path)
+        return _one(path)
+    where = _listed(index)
+    found: dict[str, Tensor] = {}
+    for name in sorted(set(where.values())):
+        found |= _one(path.with_name(name))
+    if missing := sorted(where.keys() - found.keys()):
+        raise SubquadError(f"{index} lists tensors that its files do not hold: {_few(missing)}")
+    if extra := sorted(found.keys() - where.keys()):
+        raise SubquadError(f"{index} does not list tensors that its files hold: {_few(extra)}")
+    return found
+
+
+def _listed(index: Path) -> dict[str, str]:
+    """The file of each tensor."""
+    try:
+        where = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        plain = {str(name): str(file) for name, file in where.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SubquadError(f"{index} is not an index of weights: {error!r}") from None
+    if outside := next((file for file in plain.values() if Path(file).name != file), None):
+        raise SubquadError(f"{index} lists {outside!r}, which is not a file beside it")
+    return plain
+
+
+def _one(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise SubquadError(f"{path} is missing") from None
+    except (OSError, SafetensorError) as error:
+        raise SubquadError(f"{path} cannot be read: {error}") from None
+
+
+def _refuse_others(path: Path) -> None:
+    there = next((name for name in _OTHERS if path.with_name(name).exists()), None)
+    if not path.exists() and there is not None:
+        raise SubquadError(
+            f"{path.parent} holds {there}, and only safetensors are read (a pickle could run "
+            f"code): save the model again as {path.name}"
+        )
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
