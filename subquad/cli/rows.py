@@ -13,7 +13,7 @@ from subquad.storage import write_text
 
 def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A header, then a line per answer. The first good answer tells the columns; of probabilities
-    there is one, the label's. The last column is the error of a row that could not be read."""
+    there is one, the label's, or where a row has several labels, that of each class. The last column is the error of a row that could not be read."""
     columns: list[str] = []
     waiting: list[dict[str, Any]] = []
     for answer in answers:
@@ -32,7 +32,12 @@ def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
 def _flat(answer: dict[str, Any]) -> dict[str, Any]:
     chances = answer.get("probabilities")
     flat = {name: value for name, value in answer.items() if name != "probabilities"}
-    return flat if chances is None else flat | {"probability": chances[answer["label"]]}
+    if chances is None:
+        return flat
+    if "labels" in answer:  # several: each class may be one of them
+        each = {f"probability of {name}": chance for name, chance in chances.items()}
+        return flat | {"labels": ";".join(answer["labels"])} | each
+    return flat | {"probability": chances[answer["label"]]}
 
 
 def _line(values: Iterable[Any]) -> str:

@@ -11,18 +11,19 @@ What comes in comes out, or its row number and the reason do:
   absent, empty, NaN or infinite is refused.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
 from subquad.data import columns
 from subquad.data.cells import label_of, text_problem
-from subquad.data.files import STDIN, ByteFile, check_encoding, named
+from subquad.data.choosing import Chosen, choose
+from subquad.data.files import STDIN, ByteFile, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.data.jsonl import LineTable
-from subquad.data.label_sets import LabelCells, named_columns
+from subquad.data.options import ReadOptions
 from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
 from subquad.data.targets import Coding
 from subquad.data.tokenizers import PAIR
@@ -32,49 +33,13 @@ from subquad.errors import SubquadError, UsageError
 SAMPLE = 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions:
-    """How to read a file."""
-
-    text: str | None = None
-    """Column of the text; None = detect."""
-    label: str | None = None
-    """Column of the label; None = detect."""
-    pair: str | None = None
-    """Column of a second text; the record's text is then both, with ``PAIR`` between."""
-    format: str | None = None
-    """csv, tsv, jsonl, parquet, text (a text per file) or lines (a text per line); None = by
-    the file's name."""
-    encoding: str = "utf-8"
-    """Encoding of the characters."""
-    on_bad_row: str = "stop"
-    """stop at the first row that cannot be used, or skip, counting and listing them."""
-    header: bool = True
-    """The first line of a CSV or TSV names the columns; if not, they are called 1, 2, …"""
-    quotes: bool | None = None
-    """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
-    several: bool = False
-    """A row may have several labels: in lists, in columns (``label="a,b,c"``), or in one cell."""
-    separator: str | None = None
-    """What stands between several labels in one cell."""
-    learned: Mapping[str, str] | None = None
-    """The columns that training read (``text``, ``label``): taken, where they are there and no
-    others are asked for."""
-
-    def __post_init__(self) -> None:
-        if self.on_bad_row not in ("stop", "skip"):
-            raise UsageError(f"--on-bad-row {self.on_bad_row!r} is not one of stop, skip")
-        object.__setattr__(self, "encoding", check_encoding(self.encoding))
-
-
 @dataclass(frozen=True)
 class Source:
     """An opened file: which columns are read, and the records, as often as asked (once, from
     standard input)."""
 
     path: Path
-    text: str
-    label: str | None
+    chosen: Chosen
     options: ReadOptions
     table: Table | TextFiles
     detected: str
@@ -82,10 +47,18 @@ class Source:
     skipped: Skipped = field(default_factory=Skipped, compare=False)
     file: ByteFile | None = None
     """Where the rows come from, if it is one file."""
-    cells: LabelCells | None = None
-    """Where the labels are, if a row may have several."""
     classes: Coding | None = None
     """Labels that are known: a row with another is one that cannot be used."""
+
+    @property
+    def text(self) -> str:
+        """The column of the text."""
+        return self.chosen.text
+
+    @property
+    def label(self) -> str | None:
+        """The column of the label; None where none is read."""
+        return self.chosen.label
 
     @property
     def has_columns(self) -> bool:
@@ -167,8 +140,8 @@ class Source:
             text = f"{text}{PAIR}{second}"
         if self.label is None:
             return Record(row.row, str(text), None)
-        if self.cells is not None:
-            label, problem = self.cells.read(row.cells)
+        if self.chosen.cells is not None:
+            label, problem = self.chosen.cells.read(row.cells)
         else:
             label, problem = label_of(row.cells.get(self.label), self.label)
         return BadRow(row.row, row.line, problem) if problem else Record(row.row, str(text), label)
@@ -232,7 +205,7 @@ def _of_text(table: TextFiles, options: ReadOptions) -> Source:
         raise UsageError(f"{table.root} has no cells, so --labels-separator means nothing")
     label = None if table.classes is None else "folder"
     detected = f"{table.root}: {table.kind}, {_encoding(options)}"
-    return Source(table.root, "file", label, options, table, detected)
+    return Source(table.root, Chosen("file", label), options, table, detected)
 
 
 def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool) -> Source:
@@ -245,62 +218,14 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     if not table.columns:
         problem = sample[0].problem if sample else "there is nothing in it"
         raise SubquadError(f"{name}: no row can be read; the first: {problem}")
-    many = _label_columns(name, table, options) if labelled else ()
-    wanted, absent = _learned(table, options, labelled=labelled and not many)
-    text, label = columns.choose(
-        Path(name),
-        table.columns,
-        good,
-        text=wanted["text"],
-        label=wanted["label"],
-        labelled=labelled and not many,
-        header=options.header,
-    )
-    cells = LabelCells(many) if many else None
-    if many:
-        label = ",".join(many)
-    elif label is not None and options.several:
-        lists = any(isinstance(row.get(label), list) for row in good)
-        if lists or options.separator is not None:
-            cells = LabelCells((label,), options.separator)
+    chosen, absent = choose(Path(name), table, good, options, labelled=labelled)
     if options.pair is not None:
         columns.check(Path(name), table.columns, "pair", options.pair)
-    taken = f"text = {text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
-    taken += f", label = {label!r}" if label is not None else ""
+    taken = f"text = {chosen.text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
+    taken += f", label = {chosen.label!r}" if chosen.label is not None else ""
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"
-    read = table.only(text, options.pair, *(many or (label,)))
-    return Source(path, text, label, options, read, detected, cells=cells)
-
-
-def _label_columns(name: str, table: Table, options: ReadOptions) -> tuple[str, ...]:
-    """The columns of labels, if several are named."""
-    label = options.label or (options.learned or {}).get("label")
-    many = named_columns(label, table.columns) if options.several else ()
-    for column in many:
-        columns.check(Path(name), table.columns, "label", column)
-    if many and options.separator is not None:
-        raise UsageError(f"--labels-separator is for labels in one cell, not for columns ({label})")
-    return many
-
-
-def _learned(
-    table: Table, options: ReadOptions, *, labelled: bool
-) -> tuple[dict[str, str | None], str]:
-    """The columns asked for, else those of training that are there; and a word on those that are
-    not."""
-    wanted = {"text": options.text, "label": options.label if labelled else None}
-    absent = []
-    for part, name in (options.learned or {}).items():
-        if part not in wanted or wanted[part] is not None or (part == "label" and not labelled):
-            continue
-        if name not in table.columns:
-            absent.append(f"{part} = {name!r}")
-        elif name not in wanted.values():
-            wanted[part] = name
-    if not absent or isinstance(table, LineTable):
-        return wanted, ""
-    there = ", ".join(map(shown, table.columns))
-    return wanted, f" (training read {', '.join(absent)}, which is not here; it has: {there})"
+    read = table.only(chosen.text, options.pair, *chosen.label_columns)
+    return Source(path, chosen, options, read, detected)
 
 
 def _encoding(options: ReadOptions) -> str:

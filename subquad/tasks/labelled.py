@@ -61,6 +61,6 @@ def read_labels(source: Source, known: Labels | LabelSets | None = None) -> Read
     where, distinct = str(source.path), list(codes)
     labels = known
     if labels is None:
-        labels = (Labels if source.cells is None else LabelSets).of(distinct, where)
+        labels = (Labels if source.chosen.cells is None else LabelSets).of(distinct, where)
     target = labels.target(distinct, np.frombuffer(coded, dtype=np.int64), where)
     return Read(labels, target, np.frombuffer(hashes, dtype=np.uint64))

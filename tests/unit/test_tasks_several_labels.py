@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from subquad.cli import run as command
 from subquad.cli.flags import configure
 from subquad.errors import SubquadError, UsageError
 from subquad.lab.compare.floors import floors
@@ -165,3 +166,15 @@ def test_one_run_goes_on_from_another(trained, tmp_path):
     assert resumed.best() == run.best()
     labels = json.loads((run.path / "labels.json").read_text())
     assert labels == {"several": True, "classes": ["art", "money", "sport"]}
+
+
+def test_a_table_of_predictions_has_a_column_for_each_class(trained, capsys):
+    run, _, folder = trained
+    (folder / "two.txt").write_text("the match of bank team\nthe of\n")
+    words = ["predict", str(run.path), str(folder / "two.txt"), "--format", "lines", "--to", "csv"]
+    assert command(words) == 0
+    head, first, second = capsys.readouterr().out.splitlines()
+    chances = [f"probability of {name}" for name in ("art", "money", "sport")]
+    assert head.split(",") == ["row", "labels", *chances, "error"]
+    assert first.startswith("1,money;sport,")
+    assert second.startswith("2,,")

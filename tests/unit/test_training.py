@@ -24,12 +24,9 @@ def tiny(task: str = "classify", **training: object) -> Config:
     mixer = "linear" if config.task == "pixels" else "fastformer"
     budget = {"steps": 12, "epochs": None, "minutes": None}
     settings = {"batch": 8, "evaluations": 2, "precision": "fp32"}
-    return replace(
-        config,
-        data=replace(config.data, path="digits", length=64),
-        model=replace(config.model, mixers=(mixer,), layers=1, d=16, heads=2, ff=16, dropout=0.3),
-        training=replace(config.training, **(budget | settings | training)),
-    )
+    shape = {"mixers": (mixer,), "layers": 1, "d": 16, "heads": 2, "ff": 16, "dropout": 0.3}
+    config = config.having(path="digits", length=64, **shape)
+    return config.having(**budget | settings | training)
 
 
 def weights(run):
@@ -151,8 +148,8 @@ def gradient(task, model, batches):
 def test_accumulation_is_weighted(task, tmp_path):
     """1×32 equals 4×8, also when the small batches hold different numbers of tokens."""
     config = tiny(task)
-    drops = [name for name in ("dropout", "token_dropout") if config.part_of(name)]
-    config = config.having(**dict.fromkeys(drops, 0.0))
+    names = filter(config.part_of, ("dropout", "token_dropout"))
+    config = config.having(**dict.fromkeys(names, 0.0))
     fitted, examples, _ = task_class(task).fit(config, tmp_path)
     model = fitted.model().double()
     rows = np.arange(32)
