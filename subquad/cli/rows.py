@@ -13,7 +13,8 @@ from subquad.storage import write_text
 
 def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
     """A header, then a line per answer. The first good answer tells the columns; of probabilities
-    there is one, the label's, or where a row has several labels, that of each class. The last column is the error of a row that could not be read."""
+    there is one, the label's, or where a row has several labels, that of each class. The last
+    column is the error of a row that could not be read."""
     columns: list[str] = []
     waiting: list[dict[str, Any]] = []
     for answer in answers:
