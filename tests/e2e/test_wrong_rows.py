@@ -46,13 +46,11 @@ def test_the_wrong_rows_are_written_and_are_those_counted(cli, name):
 
 @pytest.mark.usefixtures("judged")
 def test_predictions_as_csv(cli):
-    Path("c.jsonl").write_text(
-        '[]\n{"text": "goal, \\"match\\""}\n{"text": "bank"}\n{"text": ""}\n'
-    )
-    code, out, _ = cli("predict", "run", "c.jsonl", "--to", "csv")
+    Path("c.jsonl").write_text('7\n{"text": "goal, \\"match\\""}\n{"text": "bank"}\n{"text": ""}\n')
+    code, out, err = cli("predict", "run", "c.jsonl", "--to", "csv")
     plain = [json.loads(line) for line in cli("predict", "run", "c.jsonl")[1].splitlines()]
     found = list(tables.DictReader(io.StringIO(out)))
-    assert code == 0
+    assert code == 0, err
     assert list(found[0]) == ["row", "label", "probability", "error"]
     assert [r["row"] for r in found] == ["1", "2", "3", "4"]
     for row, answer in zip(found, plain, strict=True):
