@@ -23,9 +23,9 @@ from subquad import checkpoint, transfer
 from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
-from subquad.models.precision import autocast, device, resolve
-from subquad.models.size import refuse_too_large
+from subquad.models.precision import Precision, autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
+from subquad.optimiser.size import check_size
 from subquad.run import Run, card, load, score
 from subquad.signals import caught
 from subquad.storage import TEMPORARY, nothing_left, remove_leftovers, write_text
@@ -57,7 +57,7 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     """
     check(config)
     out, on = Path(out), device()
-    precision = resolve(config.training.precision, on)
+    precision = _precision(config, out, on, resume)
     config = replace(config, training=replace(config.training, precision=precision))
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
@@ -70,6 +70,15 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
         run = load(out)
         write_text(out / "README.md", card(run))
     return run
+
+
+def _precision(config: Config, out: Path, on: torch.device, resume: bool) -> Precision:
+    """What ``auto`` means; a run that goes on keeps what it was begun with, however the measurement
+    turns out today."""
+    asked = config.training.precision
+    if asked == "auto" and resume and (out / checkpoint.CONFIG).exists():
+        asked = load_config(out / checkpoint.CONFIG).training.precision
+    return resolve(asked, on)
 
 
 def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: Watch) -> "_Loop":
@@ -101,17 +110,6 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             raise UsageError(
                 f"{out} holds other things ({theirs[0]}) and is no run: choose another directory"
             )
-
-
-def check_size(task: Task, on: torch.device) -> None:
-    """Refuse to train a model that does not fit into memory, before it is made.
-
-    Raises:
-        UsageError: with its size, and what there is.
-    """
-    averages = 1 if task.config.training.optimizer == "muon" else 2
-    holding = "weights, gradients and the optimiser's averages"
-    refuse_too_large(task.model, on, copies=2 + averages, holding=holding)
 
 
 def _model(task: Task, on: torch.device) -> nn.Module:

@@ -175,13 +175,13 @@ def take_over(model: nn.Module, config: Config) -> str:
     start = opened(config.training.start)
     task = task_class(config.task)
     goes_on = start.task == config.task and task.keeps_heads
-    heads = () if goes_on else tuple(f"{head}." for head in (*start.heads, *task.heads))
+    heads = set() if goes_on else {*start.heads, *task.heads}
     wanted = _tensors(model)
-    kept = [name for name in wanted if not name.startswith(heads) and name in start.tensors]
+    kept = [name for name in wanted if _module(name) not in heads and name in start.tensors]
     # The pooler belongs to the body only where both have one.
-    free = (*heads, "pooler.")
-    absent = [name for name in wanted if name not in kept and not name.startswith(free)]
-    unread = [name for name in start.tensors if name not in wanted and not name.startswith(free)]
+    free = heads | {"pooler"}
+    absent = [name for name in wanted if name not in kept and _module(name) not in free]
+    unread = [name for name in start.tensors if name not in wanted and _module(name) not in free]
     wrong = [name for name in kept if wanted[name].shape != start.tensors[name].shape]
     if absent or wrong or unread:
         why = [f"it has no {', '.join(absent)}"] if absent else []
@@ -194,11 +194,16 @@ def take_over(model: nn.Module, config: Config) -> str:
     with torch.no_grad():
         for name in kept:
             wanted[name].copy_(start.tensors[name])
-    new = sorted({name.split(".")[0] for name in wanted} - {name.split(".")[0] for name in kept})
+    new = sorted(set(map(_module, wanted)) - set(map(_module, kept)))
     count = sum(wanted[name].numel() for name in kept)
     return (
         f"from {start.path}: {count:,} numbers of its body kept; new: {', '.join(new) or 'nothing'}"
     )
+
+
+def _module(name: str) -> str:
+    """The part of the model that a tensor belongs to: ``head.weight`` → ``head``."""
+    return name.partition(".")[0]
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

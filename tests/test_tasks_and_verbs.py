@@ -36,6 +36,7 @@ def rows(label: str) -> list[str]:
         text = f"{WORDS[i % 12]} {WORDS[(i * 5 + 1) % 12]} the {i % 7}"
         second = f"{WORDS[(i * 7) % 12]} of {i % 5}"
         labels = {"class": "ab"[i % 2], "number": str(i % 9 / 4)}
+        labels["several"] = ";".join(name for k, name in ((2, "even"), (3, "third")) if not i % k)
         found.append(f"{text},{second},{labels[label]}")
     return found
 
@@ -67,6 +68,7 @@ class Case:
 
 CASES = {
     "classify": Case("classify", partial(csv, "class"), f"{TOKENS} --text text"),
+    "several": Case("classify", partial(csv, "several"), f"{TOKENS} --labels-separator ;"),
     "pairs": Case("classify", partial(csv, "class"), f"{TOKENS} {PAIRS}"),
     "digits": Case("classify", "digits"),
     "regress": Case("regress", partial(csv, "number"), f"{TOKENS} --text text"),
@@ -82,6 +84,8 @@ GENERATES = "does not predict; it is for: subquad generate RUN"
 TUNED = "it is for: subquad train FILE --task classify --from RUN --out NEW"
 REFUSED = {
     ("classify", "generate"): NO_GENERATE,
+    ("several", "generate"): NO_GENERATE,
+    ("several", "web"): "it tells several labels, and a page one class",
     ("pairs", "generate"): NO_GENERATE,
     ("pairs", "web"): "it reads pairs of texts, and a page one text",
     ("digits", "generate"): NO_GENERATE,
@@ -183,10 +187,9 @@ def test_evaluate(trained: Trained) -> None:
     said = call("evaluate", trained.run, trained.file, "--json")
     assert works(trained, "evaluate", said)
     found = json.loads(said.out)
-    score = task_class(trained.case.task).score.name
+    score = load(trained.run).task.score.name
     assert math.isfinite(found[score])
-    best = load(trained.run).best()
-    assert best[score] == pytest.approx(best[score])
+    assert math.isfinite(load(trained.run).best()[score])
     assert found["examples"] > 0
 
 

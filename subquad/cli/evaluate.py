@@ -7,6 +7,8 @@ import click
 
 from subquad.cli.console import figures, json_flag, result, say
 from subquad.cli.flags import reading_flags
+from subquad.cli.rows import check_suffix, write_rows
+from subquad.errors import UsageError
 
 #: Classes up to which the table has them all.
 SHOWN = 50
@@ -15,8 +17,13 @@ SHOWN = 50
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("data")
+@click.option(
+    "--errors",
+    type=click.Path(path_type=Path),
+    help="Also write the rows for which another class is predicted: .csv or .jsonl.",
+)
 @json_flag
-def command(run: Path, data: str, as_json: bool, **reading: Any) -> None:
+def command(run: Path, data: str, errors: Path | None, as_json: bool, **reading: Any) -> None:
     """Score RUN on DATA with its task's metrics.
 
     A table of the classes goes to stderr; --json gives everything, with the confusion matrix or, of
@@ -24,10 +31,18 @@ def command(run: Path, data: str, as_json: bool, **reading: Any) -> None:
     """
     from subquad.run import load
 
+    if errors is not None:
+        check_suffix(errors)
+        if data == "-":
+            raise UsageError("--errors reads DATA a second time, and standard input is read once")
     opened = load(run).reading(**reading)
     metrics = opened.evaluate(data)
     for note in opened.task.notes:
         say(note)
+    if errors is not None:
+        wrong = list(opened.mistakes(data))
+        write_rows(errors, wrong, ("row", "text", "truth", "guess", "probability"))
+        say(f"{len(wrong)} wrong rows in {errors}")
     if "classes" in metrics and not as_json:
         say(_table(metrics["classes"]))
     told = {n: v for n, v in metrics.items() if v or n not in opened.task.counts}

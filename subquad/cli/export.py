@@ -33,6 +33,7 @@ from subquad.errors import SubquadError, UsageError
     help="Instead: run the self-test of this page, in node and in Chromium where they are, or of "
     "this ONNX folder, in onnxruntime.",
 )
+@click.option("--force", is_flag=True, help="Replace a page, or an ONNX folder, that is there.")
 @json_flag
 def command(
     run: Path | None,
@@ -41,6 +42,7 @@ def command(
     weights: str | None,
     linear_attention: str | None,
     checked: Path | None,
+    force: bool,
     as_json: bool,
 ) -> None:
     """Turn RUN into something to give away: one HTML page that runs in any browser, or ONNX.
@@ -48,9 +50,11 @@ def command(
     A page generates, from a causal run of linear attention (`language` with the bytes or chars
     tokenizer, or `pixels`), or it classifies texts: `classify` with fnet, fastformer, linear,
     convolution or none, and any tokenizer that is trained here.
+
+    What is named by --out and exists is replaced with --force only.
     """
     if checked is not None:
-        if any(a is not None for a in (run, to, out, weights, linear_attention)):
+        if force or any(a is not None for a in (run, to, out, weights, linear_attention)):
             raise UsageError("--check takes a page or an ONNX folder, and no run to be exported")
         _check(checked, as_json)
         return
@@ -63,24 +67,24 @@ def command(
     from subquad.run import load
 
     if to == "onnx":
-        document = _onnx(load(run), out, linear_attention == "operator")
+        document = _onnx(load(run), out, linear_attention == "operator", force)
     else:
-        document = _web(load(run), out, weights or "f16")
+        document = _web(load(run), out, weights or "f16", force)
     result(document, as_json=as_json, text=str(out))
 
 
-def _web(run: Any, out: Path, weights: Any) -> dict[str, Any]:
+def _web(run: Any, out: Path, weights: Any, force: bool) -> dict[str, Any]:
     from subquad.export.web import web
 
-    page = web(run, out, weights)
+    page = web(run, out, weights, force=force)
     say(f"{page.nbytes:,} bytes, {page.parameters:,} parameters in {weights}; open it in a browser")
     return {"out": str(out), "bytes": page.nbytes, "parameters": page.parameters}
 
 
-def _onnx(run: Any, out: Path, by_operator: bool) -> dict[str, Any]:
+def _onnx(run: Any, out: Path, by_operator: bool, force: bool) -> dict[str, Any]:
     from subquad.export.onnx import onnx
 
-    made = onnx(run, out, by_operator=by_operator)
+    made = onnx(run, out, by_operator=by_operator, force=force)
     say(f"opset {made.opset}: {', '.join(made.files)}")
     return {"out": str(out), "opset": made.opset, "files": made.files}
 

@@ -36,9 +36,27 @@ def facts() -> dict[str, Any]:
         "device": str(on),
         "threads": torch.get_num_threads(),
         "native bf16": "yes" if native_bf16(on) else "no",
+        "bf16 or fp32": _measured(on),
         "default precision": resolve("auto", on),
         "kernels": native if kernels.native else f"pure torch: {kernels.reason}",
         "generation": "step engine for linear attention, torch for other mixers"
         if kernels.native
         else f"torch: {kernels.reason}",
     }
+
+
+def _measured(on: Any) -> str:
+    """The two figures behind the default precision."""
+    from subquad.models import arithmetic
+    from subquad.models.precision import native_bf16
+
+    if not native_bf16(on):
+        return "not measured: bf16 is not native"
+    if on.type == "cuda":
+        return "not measured: bf16 is taken on CUDA that has it"
+    found, kept = arithmetic.times(), arithmetic.cache_file()
+    where = f"kept in {kept}" if kept is not None and kept.exists() else "kept nowhere"
+    return (
+        f"{found.bf16 * 1e3:.1f} ms in bf16, {found.fp32 * 1e3:.1f} ms in fp32 (a training step's "
+        f"products, measured; {where})"
+    )

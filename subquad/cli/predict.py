@@ -9,30 +9,40 @@ import click
 
 from subquad.cli.console import counter, json_flag, say
 from subquad.cli.flags import reading_flags
+from subquad.cli.rows import csv_lines
 from subquad.cli.streams import as_json_line
+from subquad.errors import UsageError
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("file")
+@click.option(
+    "--to",
+    type=click.Choice(["jsonl", "csv"]),
+    help="What is written: a JSON object per row, or CSV with the label's probability.  "
+    "[default: jsonl]",
+)
 @json_flag
-def command(run: Path, file: str, as_json: bool, **reading: Any) -> None:
+def command(run: Path, file: str, to: str | None, as_json: bool, **reading: Any) -> None:
     """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
 
-    Prints one JSON object per row, in order; --json gathers them into one document. A row that
-    cannot be read gets an "error" instead of a label, and the rest goes on; "cut": true marks a
-    text that reaches the run's --length, behind which nothing was read.
+    Prints one JSON object per row, in order; --json gathers them into one document, --to csv makes
+    a table. A row that cannot be read gets an "error" instead of a label, and the rest goes on;
+    "cut": true marks a text that reaches the run's --length, behind which nothing was read.
     """
     from subquad.run import load
 
+    if as_json and to is not None:
+        raise UsageError("give --json or --to, not both")
     if file == "-":
         reading["format"] = reading["format"] or "lines"
     answers = _answers(load(run).reading(**reading), file)
     if as_json:
         click.echo(as_json_line(list(answers)))
         return
-    for answer in answers:
-        click.echo(as_json_line(answer))
+    for line in csv_lines(answers) if to == "csv" else map(as_json_line, answers):
+        click.echo(line)
 
 
 reading_flags(command)

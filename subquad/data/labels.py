@@ -11,6 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from subquad.data import targets
 from subquad.errors import SubquadError
 
 Classes = npt.NDArray[np.int64]
@@ -96,26 +97,12 @@ class Labels:
                 f"{_few(self.names)}"
             ) from None
 
-    def indices(self, found: Iterable[tuple[int, str]], where: str) -> Classes:
-        """The class numbers of (row, label) pairs.
-
-        Raises:
-            SubquadError: labels that training did not see, with their rows.
-        """
-        numbers, unseen = [], []
-        for row, name in found:
-            number = self._numbers.get(name)
-            if number is None:
-                unseen.append((row, name))
-            else:
-                numbers.append(number)
-        if unseen:
-            rows = _few([f"row {row} {name!r}" for row, name in unseen])
-            raise SubquadError(
-                f"{where}: labels that were not seen in training: {rows}; the classes are "
-                f"{_few(self.names)}"
-            )
-        return np.array(numbers, dtype=np.int64)
+    def target(
+        self, distinct: Sequence[str], coded: npt.NDArray[np.int64], where: str
+    ) -> targets.Classes:
+        """What is to be told of rows whose labels are ``distinct[coded]``."""
+        order = np.array([self.index(name, where) for name in distinct], dtype=np.int64)
+        return targets.Classes(order[coded])
 
     def counts(self, y: Classes) -> Classes:
         """Rows of each class."""

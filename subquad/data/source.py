@@ -22,6 +22,7 @@ from subquad.data.files import STDIN, ByteFile, check_encoding, named
 from subquad.data.folders import TextFiles
 from subquad.data.formats import open_table
 from subquad.data.jsonl import LineTable
+from subquad.data.label_sets import LabelCells, named_columns
 from subquad.data.rows import BadRow, Record, Row, Skipped, Table, shown
 from subquad.data.targets import Coding
 from subquad.data.tokenizers import PAIR
@@ -52,6 +53,10 @@ class ReadOptions:
     """The first line of a CSV or TSV names the columns; if not, they are called 1, 2, …"""
     quotes: bool | None = None
     """Whether " has a meaning in a CSV or TSV; None = yes in CSV, seen from its rows in TSV."""
+    several: bool = False
+    """A row may have several labels: in lists, in columns (``label="a,b,c"``), or in one cell."""
+    separator: str | None = None
+    """What stands between several labels in one cell."""
     learned: Mapping[str, str] | None = None
     """The columns that training read (``text``, ``label``): taken, where they are there and no
     others are asked for."""
@@ -77,6 +82,8 @@ class Source:
     skipped: Skipped = field(default_factory=Skipped, compare=False)
     file: ByteFile | None = None
     """Where the rows come from, if it is one file."""
+    cells: LabelCells | None = None
+    """Where the labels are, if a row may have several."""
     classes: Coding | None = None
     """Labels that are known: a row with another is one that cannot be used."""
 
@@ -160,7 +167,10 @@ class Source:
             text = f"{text}{PAIR}{second}"
         if self.label is None:
             return Record(row.row, str(text), None)
-        label, problem = label_of(row.cells.get(self.label), self.label)
+        if self.cells is not None:
+            label, problem = self.cells.read(row.cells)
+        else:
+            label, problem = label_of(row.cells.get(self.label), self.label)
         return BadRow(row.row, row.line, problem) if problem else Record(row.row, str(text), label)
 
 
@@ -218,6 +228,8 @@ def _of_text(table: TextFiles, options: ReadOptions) -> Source:
     ):
         if name is not None:
             raise UsageError(f"{table.root} has no columns, so --{option} {name} means nothing")
+    if options.separator is not None:
+        raise UsageError(f"{table.root} has no cells, so --labels-separator means nothing")
     label = None if table.classes is None else "folder"
     detected = f"{table.root}: {table.kind}, {_encoding(options)}"
     return Source(table.root, "file", label, options, table, detected)
@@ -233,22 +245,42 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     if not table.columns:
         problem = sample[0].problem if sample else "there is nothing in it"
         raise SubquadError(f"{name}: no row can be read; the first: {problem}")
-    wanted, absent = _learned(table, options, labelled=labelled)
+    many = _label_columns(name, table, options) if labelled else ()
+    wanted, absent = _learned(table, options, labelled=labelled and not many)
     text, label = columns.choose(
         Path(name),
         table.columns,
         good,
         text=wanted["text"],
         label=wanted["label"],
-        labelled=labelled,
+        labelled=labelled and not many,
         header=options.header,
     )
+    cells = LabelCells(many) if many else None
+    if many:
+        label = ",".join(many)
+    elif label is not None and options.several:
+        lists = any(isinstance(row.get(label), list) for row in good)
+        if lists or options.separator is not None:
+            cells = LabelCells((label,), options.separator)
     if options.pair is not None:
         columns.check(Path(name), table.columns, "pair", options.pair)
     taken = f"text = {text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
     taken += f", label = {label!r}" if label is not None else ""
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"
-    return Source(path, text, label, options, table.only(text, options.pair, label), detected)
+    read = table.only(text, options.pair, *(many or (label,)))
+    return Source(path, text, label, options, read, detected, cells=cells)
+
+
+def _label_columns(name: str, table: Table, options: ReadOptions) -> tuple[str, ...]:
+    """The columns of labels, if several are named."""
+    label = options.label or (options.learned or {}).get("label")
+    many = named_columns(label, table.columns) if options.several else ()
+    for column in many:
+        columns.check(Path(name), table.columns, "label", column)
+    if many and options.separator is not None:
+        raise UsageError(f"--labels-separator is for labels in one cell, not for columns ({label})")
+    return many
 
 
 def _learned(

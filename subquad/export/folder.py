@@ -46,6 +46,18 @@ def check_folder(folder: Path) -> dict[str, Any]:
     return {"passed": True, "worst": worst}
 
 
+def refuse_existing(out: Path, force: bool) -> None:
+    """Nothing is replaced unasked; by ``force``, a page's file, or a folder that an export made.
+
+    Raises:
+        SubquadError: something else, or something unasked, has this name.
+    """
+    if out.exists() and not force:
+        raise SubquadError(f"{out} exists: name another, or replace it by --force")
+    if out.is_dir():
+        _digests(out)
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

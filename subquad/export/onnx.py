@@ -16,6 +16,7 @@ with the states of ``start.safetensors`` and the start token that ``about.json``
 
 import json
 import logging
+import os
 import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -26,14 +27,14 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from subquad.checkpoint import write_atomically
 from subquad.errors import SubquadError, UsageError
 from subquad.export import answers, operator
-from subquad.export.folder import ABOUT, START, compare, sha256
+from subquad.export.folder import ABOUT, START, compare, refuse_existing, sha256
 from subquad.export.graphs import Classes, Prefill, Step, empty_states, state_names
 from subquad.mixers import Mixer
 from subquad.models import CausalModel, Classifier
 from subquad.run import Run
+from subquad.storage import TEMPORARY, remove, write_atomically
 
 OPSET = 18
 
@@ -49,11 +50,11 @@ class Files:
     """The largest relative difference from torch that was met."""
 
 
-def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
+def onnx(run: Run, out: Path, *, by_operator: bool = False, force: bool = False) -> Files:
     """Write ``run`` as a folder of ONNX files, its tokenizer, labels and self-test beside them.
 
     ``by_operator``: causal linear attention is ONNX's operator ``LinearAttention``, at opset 27,
-    instead of products that any runtime of opset 18 knows.
+    instead of products that any runtime of opset 18 knows. ``force`` replaces an earlier export.
 
     Raises:
         UsageError: the extra ``onnx`` is missing or too old, or the run cannot become a graph.
@@ -62,8 +63,10 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
     missing = [n for n in ("onnx", "onnxscript", "onnxruntime") if find_spec(n) is None]
     if missing:
         raise UsageError(f"{', '.join(missing)} is missing: pip install 'subquad[onnx]'")
-    if out.exists():
-        raise SubquadError(f"{out} exists: name a new folder")
+    refuse_existing(out, force)
+    if out.is_file():
+        raise SubquadError(f"{out} is a file; ONNX files come in a folder: name another")
+    old = out.with_name(f"{TEMPORARY}{os.getpid()}-old-{out.name}")
     if by_operator:
         _check_operator(run)
     opset = operator.OPSET if by_operator else OPSET
@@ -82,8 +85,11 @@ def onnx(run: Run, out: Path, *, by_operator: bool = False) -> Files:
         about = _about(run, opset) | {"worst_difference": worst, "sha256": digests}
         (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
         files.extend(sorted([*made, ABOUT]))
+        if out.exists():
+            out.rename(old)
 
     write_atomically(out, write)
+    remove(old)
     return Files(out, opset, files, worst)
 
 
@@ -96,6 +102,7 @@ def _check_operator(run: Run) -> None:
 
 def _about(run: Run, opset: int) -> dict[str, Any]:
     found = {"task": run.config.task, "opset": opset, "longest": run.config.data.length}
+    found |= run.task.about(run.model)
     return found | ({"start": getattr(run.task, "start", None)} if run.task.causal else {})
 
 
@@ -153,9 +160,10 @@ def _export(
     path: Path,
     opset: int,
 ) -> None:
-    log = logging.getLogger("torch.onnx")
-    level = log.level
-    log.setLevel(logging.ERROR)
+    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    levels = [log.level for log in logs]
+    for log in logs:  # they tell of their own insides
+        log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about torch's own insides
@@ -172,7 +180,8 @@ def _export(
     except torch.onnx.errors.OnnxExporterError as error:
         raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
     finally:
-        log.setLevel(level)
+        for log, level in zip(logs, levels, strict=True):
+            log.setLevel(level)
     assert program is not None
     if opset == operator.OPSET:
         path.write_bytes(operator.standard(program.model_proto).SerializeToString())

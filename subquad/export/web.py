@@ -12,6 +12,7 @@ import subquad
 from subquad.errors import SubquadError, UsageError
 from subquad.export import classifier_page
 from subquad.export.building import ENGINE
+from subquad.export.folder import refuse_existing
 from subquad.export.payload import Payload, Precision, payload
 from subquad.export.reference import reference
 from subquad.export.rendering import Page, Pieces, write_page
@@ -26,12 +27,16 @@ from subquad.tasks.outputs import ClassOutput, Generated, TextOutput
 _WORKER = ("computing.js", "worker.js")
 
 
-def web(run: Run, out: Path, precision: Precision = "f16") -> Page:
-    """Write ``run`` as one page.
+def web(run: Run, out: Path, precision: Precision = "f16", *, force: bool = False) -> Page:
+    """Write ``run`` as one page; ``force`` replaces a file that is there.
 
     Raises:
         UsageError: the page does not implement this run; the reason is given.
+        SubquadError: ``out`` exists.
     """
+    if out.is_dir():
+        raise SubquadError(f"{out} is a folder; a page is one file: name it {out.name}.html")
+    refuse_existing(out, force)
     try:
         shown = run.task.page()
     except UsageError as error:

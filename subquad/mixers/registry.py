@@ -51,7 +51,7 @@ class Registry(Mapping[str, Entry]):
             SubquadError: it is no ``Entry`` of mixers, or a name is taken; what was found is named.
         """
         if not isinstance(entry, Entry):
-            raise SubquadError(f"mixer {name!r} must be an Entry, not {type(entry).__name__}")
+            raise SubquadError(f"mixer {name!r} must be an Entry, not {entry!r}")
         for cls, base in ((entry.bidirectional, Mixer), (entry.causal, CausalMixer)):
             if cls is not None and not (isinstance(cls, type) and issubclass(cls, base)):
                 raise SubquadError(f"mixer {name!r}: {cls!r} is not a subclass of {base.__name__}")

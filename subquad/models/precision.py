@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import torch
 
+from subquad.models import arithmetic
+
 Precision = Literal["auto", "fp32", "bf16"]
 
 
@@ -17,7 +19,7 @@ def device(name: str = "auto") -> torch.device:
 
 
 def native_bf16(on: torch.device) -> bool:
-    """Whether the processor multiplies bf16 natively (AMX or AVX-512 BF16; CUDA from Ampere on)."""
+    """Whether the processor announces bf16 (AMX or AVX-512 BF16; CUDA from Ampere on)."""
     if on.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities = torch.cpu.get_capabilities()
@@ -25,10 +27,13 @@ def native_bf16(on: torch.device) -> bool:
 
 
 def resolve(precision: Precision, on: torch.device) -> Precision:
-    """``auto`` → ``bf16`` where that is native, else ``fp32``."""
+    """``auto`` → the faster of ``bf16`` and ``fp32``: fp32 where the processor does not announce
+    bf16, bf16 on CUDA that does, and on other processors what was measured."""
     if precision != "auto":
         return precision
-    return "bf16" if native_bf16(on) else "fp32"
+    if not native_bf16(on):
+        return "fp32"
+    return "bf16" if on.type == "cuda" or arithmetic.times().faster else "fp32"
 
 
 def autocast(precision: Precision, on: torch.device) -> AbstractContextManager[Any]:

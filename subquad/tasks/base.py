@@ -83,7 +83,7 @@ class Task(ABC):
 
     name: ClassVar[str]
     causal: ClassVar[bool]
-    score: ClassVar[Score]
+    score: Score
     """Its name is among the metrics that ``evaluate`` returns."""
     usage: ClassVar[str]
     """The command that a trained run is for, after ``subquad``; RUN stands for the run."""
@@ -100,7 +100,7 @@ class Task(ABC):
     """Whether the same task on other data can go on with the heads: not where they stand for
     classes or numbers of the data."""
 
-    floor_figures: ClassVar[tuple[str, ...]] = ()
+    floor_figures: tuple[str, ...] = ()
     """The metrics that floors are shown with; ``score.name`` is among them."""
 
     config: Config
@@ -223,6 +223,10 @@ class Task(ABC):
         where all are of one type."""
         return None
 
+    def about(self, model: nn.Module) -> dict[str, Any]:  # noqa: ARG002
+        """What a program that runs the exported model must know about its outputs."""
+        return {}
+
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:  # noqa: ARG002
         """Texts as the model reads them, each cut to ``length`` tokens (None: whole).
 
@@ -231,7 +235,7 @@ class Task(ABC):
         """
         raise UsageError(f"a {self.name} run reads no texts")
 
-    def answer(self, logits: Tensor) -> str:  # noqa: ARG002
+    def answer(self, model: nn.Module, logits: Tensor) -> str:  # noqa: ARG002
         """What ``logits``, the model's output for one row, say, in a few words; "" for nothing."""
         return ""
 

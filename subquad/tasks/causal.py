@@ -22,7 +22,7 @@ class CausalTask(Task):
 
     causal: ClassVar[bool] = True
     usage: ClassVar[str] = "generate RUN"
-    score: ClassVar[Score] = Score("loss", higher_is_better=False)
+    score = Score("loss", higher_is_better=False)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         seen, target, counted = batch.tokens[:, :-1], batch.tokens[:, 1:], batch.mask[:, 1:]

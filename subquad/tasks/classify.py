@@ -1,32 +1,34 @@
-"""Classification of texts, and of the built-in digits read as 64 pixels in a row."""
+"""Classification of texts, and of the built-in digits read as 64 pixels in a row: a class for each
+row (``one_label``), or any number of them (``several_labels``)."""
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
 from subquad.data import digits
 from subquad.data.batches import Batch, Examples
+from subquad.data.label_sets import LabelSets
 from subquad.data.labels import Labels
-from subquad.data.source import Source, open_source
-from subquad.data.splits import Rows, repeated, split, text_hash
+from subquad.data.source import ReadOptions, open_source
+from subquad.data.splits import split
 from subquad.data.store import tokenised
 from subquad.data.targets import Classes, Target
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
-from subquad.tasks.base import Inputs, Labelled, Loss, Score
+from subquad.tasks.base import Inputs, Labelled, Loss
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
 from subquad.tasks.doubts import about_labels, about_words
-from subquad.tasks.metrics import classification, confusion
+from subquad.tasks.labelled import read_labels
+from subquad.tasks.one_label import OneLabel
 from subquad.tasks.outputs import ClassOutput
 from subquad.tasks.pooled import PooledOptions, PooledTask
+from subquad.tasks.several_labels import THRESHOLD, SeveralLabels
 from subquad.tasks.texts import (
     LABELS,
     TOKENIZER,
@@ -34,7 +36,6 @@ from subquad.tasks.texts import (
     notes,
     open_training,
     reading,
-    refuse_none_left,
     tokenizer_for,
 )
 
@@ -55,26 +56,38 @@ class ClassifyOptions(PooledOptions):
     """Every class counts the same in the loss, however rare."""
     label_smoothing: float = 0.1
     """Part of the target that is spread over all classes."""
+    labels_separator: str | None = None
+    """What stands between several labels in one cell: ; in sport;news. If omitted, a cell is one
+    label, unless it is a list (JSONL, Parquet)."""
 
     def check(self) -> None:
         super().check()
         share(self, "label_smoothing")
+        if self.labels_separator == "":
+            raise ValueError("labels_separator='' stands between no labels: give a character")
 
 
 class Classify(PooledTask):
-    """Text or pixels in, a class out."""
+    """Text or pixels in, a class out, or several."""
 
     name: ClassVar[str] = "classify"
     settled: ClassVar[tuple[str, ...]] = ("length", "token_dropout")
-    score: ClassVar[Score] = Score("accuracy", higher_is_better=True)
-    floor_figures: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1")
+    score = OneLabel.score
     Options: ClassVar[type[TaskOptions]] = ClassifyOptions
-    labels: Labels
+    heads: ClassVar[tuple[str, ...]] = ("head", THRESHOLD)
+    labels: Labels | LabelSets
 
-    def __init__(self, config: Config, labels: Labels, tokenizer: Tokenizer | None) -> None:
+    def __init__(
+        self, config: Config, labels: Labels | LabelSets, tokenizer: Tokenizer | None
+    ) -> None:
         super().__init__(config, labels, tokenizer)
         self.class_names = labels.names
+        self.way: OneLabel | SeveralLabels
+        self.way = SeveralLabels(labels) if isinstance(labels, LabelSets) else OneLabel(labels)
+        self.score, self.floor_figures = self.way.score, self.way.figures
         self.weights: torch.Tensor | None = None
+        #: Whether the rows evaluated are those that choose the weights.
+        self.learning = False
 
     @classmethod
     def defaults(cls) -> Config:
@@ -91,50 +104,55 @@ class Classify(PooledTask):
         if config.data.path == digits.NAME:
             return cls._fit_digits(config)
         data = config.data
-        source = open_training(data, labelled=True)
-        labels, y, hashes = _read(source)
-        doubts = about_labels(labels.names, len(y), data.path)
-        train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
+        source = open_training(data, labelled=True, options=_reading(config))
+        read = read_labels(source)
+        labels, target = read.labels, read.target
+        doubts = about_labels(labels.names, len(read), data.path) if read.one else []
+        train, held = read.split(config)
         tokenizer = tokenizer_for(data, chosen_texts(source, train))
         task = cls(reading(config, source), labels, tokenizer)
         assert task.tokenizer is not None
-        stored = tokenised(source, task.tokenizer, store, length=data.length, labels=labels)
-        training, held_out = stored.examples.view(train), stored.examples.view(held)
+        stored = tokenised(source, task.tokenizer, store, length=data.length)
+        examples = Examples(stored.examples.inputs, target)
+        training, held_out = examples.view(train), examples.view(held)
+        task.learning = True
         task.notes = [
-            *notes(source, stored.examples, data.length),
+            *notes(source, examples, data.length),
             *task._settle(float(training.lengths.mean())),
             *doubts,
             *filter(
                 None,
                 [
                     about_words(task.tokenizer, held_out if len(held) else training),
-                    labels.rare(y, data.path),
-                    _again(hashes, train, held),
+                    labels.rare(target.values, data.path),
+                    read.repeated(train, held),
                 ],
             ),
         ]
         if config.options.class_weights:
-            task.weights = torch.from_numpy(labels.weights(y[train]))
+            task.weights = torch.from_numpy(labels.weights(target.values[train]))
         return task, training, held_out
 
     @classmethod
     def texts(cls, config: Config) -> tuple[Labelled, Labelled]:
-        source = open_training(config.data, labelled=True)
-        _, y, _ = _read(source)
-        rows = split(len(y), config.data.validation, seed=config.training.seed, labels=y)
+        source = open_training(config.data, labelled=True, options=_reading(config))
+        read = read_labels(source)
         train, held = (
-            Labelled(list(chosen_texts(source, part)), Classes(y[part])) for part in rows
+            Labelled(list(chosen_texts(source, rows)), read.target.select(rows))
+            for rows in read.split(config)
         )
         return train, held
 
     @classmethod
     def _fit_digits(cls, config: Config) -> tuple["Classify", Examples, Examples]:
         length = digits.SHAPE[0] * digits.SHAPE[1]
-        usual = cls.defaults().data
+        usual = cls.defaults()
         for name in ("text", "label", "format", "tokenizer", "quotes", "vocabulary"):
-            if getattr(config.data, name) != getattr(usual, name):
+            if getattr(config.data, name) != getattr(usual.data, name):
                 raise UsageError(f"--{name} is for texts; {digits.NAME!r} are pixels")
-        if config.data.length not in (usual.length, length):
+        if config.options.labels_separator is not None:
+            raise UsageError(f"--labels-separator is for texts; {digits.NAME!r} are pixels")
+        if config.data.length not in (usual.data.length, length):
             raise UsageError(f"--length is for texts; {digits.NAME!r} have {length} pixels")
         config = replace(config, data=replace(config.data, length=length))
         examples = digits.load()
@@ -162,51 +180,49 @@ class Classify(PooledTask):
         tokenizer = None
         if config.data.path != digits.NAME:
             tokenizer = Tokenizer.load(run / TOKENIZER)
-        return cls(config, Labels.load(run / LABELS), tokenizer)
+        labels = LabelSets.load(run / LABELS) or Labels.load(run / LABELS)
+        return cls(config, labels, tokenizer)
+
+    def reading(self) -> ReadOptions:
+        return _reading(self.config, several=isinstance(self.labels, LabelSets))
 
     def examples(self, path: str, store: Path) -> Examples:
-        if self.tokenizer is not None:
+        if self.tokenizer is None:
+            if path != digits.NAME:
+                raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+            self.notes = [*filter(None, [digits.also_here()])]
+            return self._fit_digits(self.config)[2]
+        if isinstance(self.labels, Labels):
             return super().examples(path, store)
-        if path != digits.NAME:
-            raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
-        self.notes = [*filter(None, [digits.also_here()])]
-        return self._fit_digits(self.config)[2]
+        source = open_source(path, self.reading(), labelled=True).knowing(self.labels)
+        return Examples(
+            self.read(source, store, None).inputs, read_labels(source, self.labels).target
+        )
 
     def labelled(self, path: str) -> Labelled:
-        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
-        records = list(source.records())
-        pairs = ((record.row, str(record.label)) for record in records)
-        truth = Classes(self.labels.indices(pairs, path))
-        return Labelled([record.text for record in records], truth)
+        source = open_source(path, self.reading(), labelled=True).knowing(self.labels)
+        texts = [record.text for record in source.records()]
+        return Labelled(texts, read_labels(source, self.labels).target)
 
     def model(self) -> Classifier:
         vocabulary = digits.LEVELS if self.tokenizer is None else len(self.tokenizer)
-        return self.built(vocabulary=vocabulary, classes=len(self.labels))
+        made = self.built(vocabulary=vocabulary, classes=len(self.labels))
+        self.way.prepare(made)
+        return made
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        truth, logits = batch.answers(Classes), self.outputs(model, batch)
+        truth, logits = batch.answers(self.way.kind), self.outputs(model, batch)
         weights = None if self.weights is None else self.weights.to(logits.device)
-        total = nn.functional.cross_entropy(
-            logits.float(),
-            truth,
-            weight=weights,
-            reduction="sum",
-            label_smoothing=self.config.options.label_smoothing,
-        )
-        return Loss(total, len(truth))
+        smoothing = self.config.options.label_smoothing
+        return Loss(self.way.loss(logits.float(), truth, weights, smoothing), len(truth))
 
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        truth, guess = [], []
-        total = 0.0
-        for batch in batches:
-            answers, logits = batch.answers(Classes), self.outputs(model, batch).float()
-            total += float(nn.functional.cross_entropy(logits, answers, reduction="sum"))
-            truth.append(answers.cpu().numpy())
-            guess.append(logits.argmax(-1).cpu().numpy())
-        table = confusion(np.concatenate(truth), np.concatenate(guess), len(self.labels))
-        return classification(table, self.labels) | {"loss": total / len(examples)}
+        del examples
+        kind = self.way.kind
+        pairs = ((batch.answers(kind), self.outputs(model, batch).float()) for batch in batches)
+        return self.way.evaluate(model, pairs, learning=self.learning)
 
     def inputs(self, path: str) -> Inputs:
         self._texts()
@@ -215,15 +231,8 @@ class Classify(PooledTask):
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
         self._texts()
         batch = self.batch(model, inputs)
-        chances = self.outputs(model, batch).float().softmax(-1)
-        return [
-            {
-                "label": self.labels.names[int(row.argmax())],
-                "probabilities": dict(zip(self.labels.names, row.tolist(), strict=True)),
-            }
-            | cut
-            for row, cut in zip(chances, self.cut(batch), strict=True)
-        ]
+        answers = self.way.answers(model, self.outputs(model, batch).float())
+        return [answer | cut for answer, cut in zip(answers, self.cut(batch), strict=True)]
 
     def _texts(self) -> Tokenizer:
         """The tokenizer of a run that reads texts; another refuses them."""
@@ -231,43 +240,30 @@ class Classify(PooledTask):
             raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
         return self.tokenizer
 
-    def answer(self, logits: torch.Tensor) -> str:
-        chances = logits.float().softmax(-1)
-        best = self.labels.names[int(chances.argmax())]
-        return f"says {best} ({float(chances.max()):.0%})"
+    def answer(self, model: nn.Module, logits: torch.Tensor) -> str:
+        return self.way.sentence(model, logits.float())
+
+    def about(self, model: nn.Module) -> dict[str, Any]:
+        return self.way.about(model)
 
     def page(self) -> ClassOutput:
         if self.tokenizer is None:
             raise UsageError("it reads pixels, and a page reads texts")
         if self.config.data.pair is not None:
             raise UsageError("it reads pairs of texts, and a page one text: --to onnx exports it")
+        if isinstance(self.labels, LabelSets):
+            raise UsageError("it tells several labels, and a page one class: --to onnx exports it")
         return ClassOutput(self.tokenizer, self.labels.names)
 
     def floors(self) -> tuple[str, ...]:
         best = "logistic regression" if self.tokenizer is None else "bag of words"
-        return ("majority class", best)
+        return (*self.way.floors, best)
 
-    def measured(self, truth: Target, guess: npt.NDArray[np.int64]) -> dict[str, Any]:
-        table = confusion(truth.values, guess.astype(np.int64), len(self.labels))
-        return classification(table, self.labels)
-
-
-def _read(source: Source) -> tuple[Labels, npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """The classes of a source, that of each record, and a hash of each text."""
-    codes: dict[str, int] = {}
-    coded, hashes = array("q"), array("Q")
-    for record in source.records():
-        assert record.label is not None
-        coded.append(codes.setdefault(record.label, len(codes)))
-        hashes.append(text_hash(record.text))
-    if not codes:
-        refuse_none_left(source)
-    labels = Labels.of(codes, str(source.path))
-    order = np.array([labels.index(name, str(source.path)) for name in codes], dtype=np.int64)
-    y = order[np.frombuffer(coded, dtype=np.int64)]
-    return labels, y, np.frombuffer(hashes, dtype=np.uint64)
+    def measured(self, truth: Target, guess: npt.NDArray[Any]) -> dict[str, Any]:
+        return self.way.measured(truth.values, guess)
 
 
-def _again(hashes: npt.NDArray[np.uint64], train: Rows, held: Rows) -> str:
-    count = repeated(hashes[train], hashes[held])
-    return f"{count} of {len(held)} held-out texts also occur in training" if count else ""
+def _reading(config: Config, *, several: bool = True) -> ReadOptions:
+    """How files are read; rows have ``several`` labels, if they have more than one."""
+    separator = config.options.labels_separator
+    return replace(config.data.reading(), several=several, separator=separator)

@@ -28,7 +28,8 @@ class DataConfig:
     text: str | None = None
     """Column of the text; if omitted, it is found by its name or its content."""
     label: str | None = None
-    """Column of the label; if omitted, it is found by its name or its content."""
+    """Column of the label; if omitted, it is found by its name or its content. Several columns of 0
+    and 1, as in a,b,c, are a label each (classify)."""
     pair: str | None = None
     """Column of a second text: pairs are classified (--pooling pooler)."""
     format: str | None = None
@@ -101,7 +102,8 @@ class TrainConfig:
     batch: int = 32
     """Rows in a batch."""
     accumulate: int = 1
-    """Batches per step; the loss is weighted by tokens or rows, so 4×8 equals 1×32."""
+    """Batches that a step's rows are cut into; the loss is weighted by tokens or rows, so that 4×8
+    meets the rows of 1×32 and equals it."""
     optimizer: Literal["adamw", "radam", "muon"] = "adamw"
     """AdamW, RAdam (which the Linear Transformer's authors used), or Muon for the matrices of the
     blocks and AdamW for the rest."""
@@ -119,7 +121,7 @@ class TrainConfig:
     seed: int = 0
     """Decides the split, the first weights, the order of the rows and the dropout."""
     precision: Precision = "auto"
-    """bf16 = autocast; auto = bf16 where the processor has it."""
+    """bf16 = autocast; auto = bf16 where it is measured to be faster, else fp32."""
     evaluations: int = 10
     """How often the held-out rows are scored during a run."""
     patience: int | None = None

@@ -68,8 +68,13 @@ def _several(names: Sequence[str]) -> str:
     one = len(found) == 1
     return (
         f"{len(found)} {'label looks' if one else 'labels look'} like several in one "
-        f"({found[0]!r}): {'it' if one else 'each'} is a class of its own here"
+        f"({found[0]!r}): {'it' if one else 'each'} is a class of its own here; "
+        f"--labels-separator '{_separator(found[0])}' takes {'it' if one else 'them'} apart"
     )
+
+
+def _separator(name: str) -> str:
+    return next(s for s in SEPARATORS if s in name and _parts(name))
 
 
 def _parts(name: str) -> set[str]:

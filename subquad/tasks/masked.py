@@ -52,7 +52,7 @@ class MaskedText(Task):
 
     name: ClassVar[str] = "masked"
     causal: ClassVar[bool] = False
-    score: ClassVar[Score] = Score("loss", higher_is_better=False)
+    score = Score("loss", higher_is_better=False)
     usage: ClassVar[str] = "train FILE --task classify --from RUN --out NEW"
     Options: ClassVar[type[TaskOptions]] = MaskedOptions
     unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "tied"})

@@ -98,3 +98,35 @@ def classification(table: Confusion, labels: Labels) -> dict[str, Any]:
             else {"confused": table.worst(labels.names)}
         ),
     }
+
+
+def several(
+    truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_], names: Sequence[str]
+) -> dict[str, Any]:
+    """Micro and macro F1, the share of rows whose labels are told ``exact``ly and that of the most
+    frequent labels, and scores for each class; ``truth`` and ``guess`` are ``[n, c]``.
+
+    A class that never occurs and is never guessed has F1 0; macro F1 is the mean over the classes
+    that occur in either.
+    """
+    right, true, guessed = (table.sum(0) for table in (truth & guess, truth, guess))
+    f1 = 2 * right / np.maximum(true + guessed, 1)
+    present = (true + guessed) > 0
+    usual = np.unique(truth, axis=0, return_counts=True)[1].max()
+    per_class = {
+        name: {
+            "examples": int(true[c]),
+            "precision": float(right[c] / max(guessed[c], 1)),
+            "recall": float(right[c] / max(true[c], 1)),
+            "f1": float(f1[c]),
+        }
+        for c, name in enumerate(names)
+    }
+    return {
+        "examples": len(truth),
+        "micro_f1": float(2 * right.sum() / max(true.sum() + guessed.sum(), 1)),
+        "macro_f1": float(f1[present].mean()) if present.any() else 0.0,
+        "exact": float((truth == guess).all(1).mean()),
+        "most_frequent": float(usual / len(truth)),
+        "classes": per_class,
+    }

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from subquad.data.batches import Batch, Examples, collate
 from subquad.data.masking import Specials
 from subquad.data.ragged import Ragged
-from subquad.data.source import open_source
+from subquad.data.source import ReadOptions, Source, open_source
 from subquad.data.store import tokenised
+from subquad.data.targets import Coding
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.models import Classifier
 from subquad.models.model import Pooling
@@ -72,10 +73,19 @@ class PooledTask(Task):
             self.tokenizer.save(run / TOKENIZER)
 
     def examples(self, path: str, store: Path) -> Examples:
+        source = open_source(path, self.reading(), labelled=True).knowing(self.labels)
+        return self.read(source, store, self.labels)
+
+    def reading(self) -> ReadOptions:
+        """How later files are read."""
+        return self.config.data.reading()
+
+    def read(self, source: Source, store: Path, labels: Coding | None) -> Examples:
+        """The rows of a source with what ``labels`` code (None: nothing); says what was left out of
+        it."""
         assert self.tokenizer is not None
-        source = open_source(path, self.config.data.reading(), labelled=True).knowing(self.labels)
         length = self.config.data.length
-        stored = tokenised(source, self.tokenizer, store, length=length, labels=self.labels)
+        stored = tokenised(source, self.tokenizer, store, length=length, labels=labels)
         self.notes = notes(source, stored.examples, length)
         self.counts = counts(source, stored.examples, length)
         return stored.examples

@@ -43,8 +43,8 @@ class Regress(PooledTask):
     spread."""
 
     name: ClassVar[str] = "regress"
-    score: ClassVar[Score] = Score("mse", higher_is_better=False)
-    floor_figures: ClassVar[tuple[str, ...]] = ("mse", "mae", "pearson", "spearman")
+    score = Score("mse", higher_is_better=False)
+    floor_figures = ("mse", "mae", "pearson", "spearman")
     Options: ClassVar[type[TaskOptions]] = PooledOptions
     labels: Scale
 
@@ -126,6 +126,9 @@ class Regress(PooledTask):
         batch = self.batch(model, inputs)
         found = zip(self._told(model, batch), self.cut(batch), strict=True)
         return [{"number": value} | cut for value, cut in found]
+
+    def about(self, model: nn.Module) -> dict[str, Any]:  # noqa: ARG002
+        return {"outputs": "a number, in units of std from mean"} | vars(self.labels)
 
     def _told(self, model: nn.Module, batch: Batch) -> Values:
         found: torch.Tensor = self.outputs(model, batch).double().squeeze(1).cpu()

@@ -8,7 +8,7 @@ import numpy as np
 
 from subquad.data.batches import Examples
 from subquad.data.files import STDIN
-from subquad.data.source import Record, Source, open_source
+from subquad.data.source import ReadOptions, Record, Source, open_source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.tasks.base import Input, Inputs
@@ -19,15 +19,18 @@ TOKENIZER, LABELS = "tokenizer.json", "labels.json"
 NAMED = 5
 
 
-def open_training(data: DataConfig, *, labelled: bool) -> Source:
-    """The source of a training run, which is read several times.
+def open_training(
+    data: DataConfig, *, labelled: bool, options: ReadOptions | None = None
+) -> Source:
+    """The source of a training run, which is read several times; ``options`` say how, None as the
+    configuration does.
 
     Raises:
         UsageError: standard input, which can be read once only.
     """
     if data.path == STDIN:
         raise UsageError("training reads its data several times: give a file instead of -")
-    return open_source(data.path, data.reading(), labelled=labelled)
+    return open_source(data.path, options or data.reading(), labelled=labelled)
 
 
 def text_inputs(path: str, data: DataConfig) -> Inputs:

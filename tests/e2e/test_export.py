@@ -73,7 +73,11 @@ def test_a_classifier_becomes_a_page_that_passes_its_check(cli, tmp_path):
 @pytest.mark.parametrize(
     ("more", "weights", "says"),
     [
-        (("--mixer", "softmax"), "f16", "a page has fnet, linear, fastformer, convolution"),
+        (
+            ("--mixer", "softmax"),
+            "f16",
+            "a page has linear, fnet, fastformer, none and convolution",
+        ),
         ((), "int8", "a classifier's page holds f16 or f32"),
     ],
 )
@@ -116,3 +120,30 @@ def test_a_terminated_export_leaves_nothing(cli, tmp_path):
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err.splitlines()[-1]) == (143, "subquad: terminated")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["data.csv", "run"]
+
+
+@pytest.mark.parametrize("to", ["web", "onnx"])
+def test_what_exists_is_replaced_by_force_only(cli, tmp_path, to):
+    csv("a.csv")
+    assert train(cli, "a.csv")[0] == 0
+    export = ("export", "run", "--to", to, "--out", "made")
+    code, _, err = cli(*export)
+    assert (code, "Skipping" in err) == (0, False)
+    before = {p: p.stat().st_ino for p in [*tmp_path.glob("made"), *tmp_path.glob("made/*")]}
+    code, out, err = cli(*export)
+    assert (code, out, err) == (
+        1,
+        "",
+        "subquad: made exists: name another, or replace it by --force\n",
+    )
+    assert all(path.stat().st_ino == inode for path, inode in before.items())
+    assert cli(*export, "--force")[0] == 0
+    assert all(path.stat().st_ino != inode for path, inode in before.items())
+    assert not list(tmp_path.glob(".part-*"))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "precious").touch()
+    code, _, err = cli(*export[:-1], "other", "--force")
+    assert code == 1
+    assert "other is" in err
+    assert [p.name for p in other.iterdir()] == ["precious"]

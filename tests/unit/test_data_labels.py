@@ -30,11 +30,10 @@ def test_b35_unseen_labels_name_their_rows() -> None:
     assert labels.index("b", "f, row 1") == 1
     with pytest.raises(SubquadError, match=r"f, row 3: label 'c' was not seen .* a, b"):
         labels.index("c", "f, row 3")
-    assert labels.indices([(1, "b"), (2, "a")], "f").tolist() == [1, 0]
-    with pytest.raises(SubquadError, match=r"f: .*: row 2 'c', row 9 'B'; the classes are a, b"):
-        labels.indices([(1, "b"), (2, "c"), (9, "B")], "f")
-    with pytest.raises(SubquadError, match="row 5 'c' and 95 more"):
-        labels.indices([(i, "c") for i in range(1, 101)], "f")
+    coded = np.array([1, 0, 0, 1])
+    assert labels.target(["b", "a"], coded, "f").values.tolist() == [0, 1, 1, 0]
+    with pytest.raises(SubquadError, match="label 'c' was not seen"):
+        labels.target(["b", "c"], coded, "f")
 
 
 def test_b36_one_class_or_none() -> None:

@@ -112,7 +112,7 @@ def test_a_regression_has_the_mean_and_a_bag_of_words(tmp_path):
     spread = np.square(held_out.answers(Numbers) - mean).mean()
     assert found[MEAN].held_out["mse"] == pytest.approx(spread)
     assert found[MEAN].held_out["pearson"] == 0
-    assert found[BAG].held_out["mse"] < 0.05 * spread
+    assert found[BAG].held_out["mse"] < 0.2 * spread
     assert found[BAG].held_out["examples"] == len(held_out) == 8
     assert found[BAG].test["spearman"] == pytest.approx(1)
 

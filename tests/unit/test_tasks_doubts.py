@@ -34,10 +34,14 @@ def test_numbers_under_classify() -> None:
 
 def test_several_labels_in_one() -> None:
     assert about_labels(["news", "sport", "sport;news"], 9, "f") == [
-        "1 label looks like several in one ('sport;news'): it is a class of its own here"
+        "1 label looks like several in one ('sport;news'): it is a class of its own here; "
+        "--labels-separator ';' takes it apart"
     ]
     both = about_labels(["a|b", "b | c", "d"], 9, "f")
-    assert both == ["2 labels look like several in one ('a|b'): each is a class of its own here"]
+    assert both == [
+        "2 labels look like several in one ('a|b'): each is a class of its own here; "
+        "--labels-separator '|' takes them apart"
+    ]
     assert not about_labels(["C;", "x;y", "news", "TV|radio"], 9, "f")
 
 

@@ -129,7 +129,7 @@ def test_every_field_of_the_body_is_taken_over(folder):
 
 def test_a_tensor_that_nothing_reads_is_refused(folder):
     config, _ = tuned(folder, "plain")
-    start = folder / "more"
+    start = folder / "extra"
     shutil.copytree(folder / "pre", start)
     tensors = checkpoint.read_tensors(start / "model.safetensors")
     save_file(tensors | {"encoder.blocks.0.extra": torch.zeros(2)}, start / "model.safetensors")

@@ -8,6 +8,7 @@ import math
 import re
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from subquad.data.batches import Examples
-from subquad.data.targets import Classes, Numbers, Target
+from subquad.data.targets import Classes, ClassSets, Numbers, Target
 from subquad.errors import SubquadError
 from subquad.tasks import Config, Task
 from subquad.tasks.base import Labelled
@@ -28,7 +29,7 @@ Rows = npt.NDArray[np.int64]
 Guess = Callable[[Any], npt.NDArray[Any]]
 
 MAJORITY, BAG, LOGISTIC = "majority class", "bag of words", "logistic regression"
-MEAN = "mean"
+MEAN, FREQUENT = "mean", "most frequent labels"
 UNIGRAM, MARKOV = "each pixel alone", "the pixel before"
 #: Beyond so many levels the table of pairs is too large to keep and too sparse to fill.
 MARKOV_LEVELS = 64
@@ -124,6 +125,14 @@ def _majority(data: _Data) -> _Scored:
     return _on_rows(data, what, lambda rows: np.full(len(rows), most, dtype=np.int64))
 
 
+def _most_frequent(data: _Data) -> _Scored:
+    sets, counts = np.unique(data.training.answers(ClassSets), axis=0, return_counts=True)
+    most = sets[counts.argmax()]
+    names = ", ".join(np.array(data.task.class_names)[most]) or "none"
+    what = f"always answers {names}, the most frequent labels of a row in training"
+    return _on_rows(data, what, lambda rows: np.tile(most, (len(rows), 1)))
+
+
 def _mean(data: _Data) -> _Scored:
     mean = float(data.training.answers(Numbers).mean())
     what = f"always answers {mean:g}, the mean of training"
@@ -133,6 +142,7 @@ def _mean(data: _Data) -> _Scored:
 def _bag_of_words(data: _Data) -> _Scored:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
 
     training, held_out = data.task.texts(data.config)
@@ -140,10 +150,15 @@ def _bag_of_words(data: _Data) -> _Scored:
     fits = [p for p in patterns if any(re.search(p, text) for text in training.texts)]
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=fits[0])
     numbers = isinstance(training.target, Numbers)
-    last = Ridge() if numbers else LogisticRegression(max_iter=1000, C=10)
+    last, then = LogisticRegression(max_iter=1000, C=10), "logistic regression"
+    if numbers:
+        last, then = Ridge(), "ridge regression"
+    elif isinstance(training.target, ClassSets):
+        last, then = OneVsRestClassifier(last), "logistic regression for each label"
     model = make_pipeline(words, last)
-    model.fit(training.texts, training.target.values)
-    then = "ridge regression" if numbers else "logistic regression"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Label (not )?.* is present in all training examples")
+        model.fit(training.texts, training.target.values)
     what = f"TF-IDF of words and word pairs (sublinear), then {then}; knows no order"
     return _on_texts(data, what, held_out, lambda texts: _told(model, texts))
 
@@ -216,6 +231,7 @@ def _transitions(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
 
 _FLOORS: dict[str, Callable[[_Data], _Scored | None]] = {
     MAJORITY: _majority,
+    FREQUENT: _most_frequent,
     MEAN: _mean,
     BAG: _bag_of_words,
     LOGISTIC: _logistic,

@@ -71,7 +71,9 @@ def _table(comparison: Comparison) -> Context:
 
 def _beside(comparison: Comparison) -> list[str]:
     """The metrics that stand beside the deciding one, if every method has them."""
-    key = {"accuracy": "macro_f1", "mse": "spearman"}.get(comparison.figure.key)
+    key = {"accuracy": "macro_f1", "micro_f1": "macro_f1", "mse": "spearman"}.get(
+        comparison.figure.key
+    )
     rows = [*comparison.runs, *(f for seed in comparison.floors for f in seed)]
     split = "held_out" if comparison.figure.split == "held-out" else "test"
     return [key] if key is not None and all(key in getattr(row, split) for row in rows) else []

@@ -15,9 +15,10 @@ from subquad.data.batches import Examples
 from subquad.data.walking import walk
 from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
+from subquad.optimiser.size import check_size
 from subquad.run import load, score
 from subquad.tasks import Config, Task
-from subquad.training import check_size, train
+from subquad.training import train
 
 #: Steps at the beginning that are left out of the seconds per step: first uses are slow.
 WARM = 5

@@ -39,6 +39,7 @@ class Figure:
         known = {
             "bits_per_dim": "bits per pixel",
             "macro_f1": "macro F1",
+            "micro_f1": "micro F1",
             "mse": "mean squared error",
             "spearman": "Spearman's correlation",
         }

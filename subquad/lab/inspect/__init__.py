@@ -140,7 +140,7 @@ def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
     whole = _encode(run, [text], cut=False)
     ids, layers, logits = _look(run, ragged)
     t = ids.shape[1]  # a mixer of fixed length sees padding too
-    answer = run.task.answer(logits[0])
+    answer = run.task.answer(run.model, logits[0])
     unread = len(whole.values) - len(ragged.values)
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
     for n, seen in enumerate(layers):

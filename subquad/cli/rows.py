@@ -1,0 +1,58 @@
+"""Rows of answers as CSV or JSON lines."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from subquad.errors import UsageError
+from subquad.storage import write_text
+
+
+def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
+    """A header, then a line per answer. The first good answer tells the columns; of probabilities
+    there is one, the label's. The last column is the error of a row that could not be read."""
+    columns: list[str] = []
+    waiting: list[dict[str, Any]] = []
+    for answer in answers:
+        waiting.append(_flat(answer))
+        if not columns and "error" not in answer:
+            columns = [*waiting[-1], "error"]
+            yield _line(columns)
+        if columns:
+            yield from (_line([row.get(name, "") for name in columns]) for row in waiting)
+            waiting.clear()
+    if waiting:
+        yield _line(["row", "error"])
+        yield from (_line([row["row"], row["error"]]) for row in waiting)
+
+
+def _flat(answer: dict[str, Any]) -> dict[str, Any]:
+    chances = answer.get("probabilities")
+    flat = {name: value for name, value in answer.items() if name != "probabilities"}
+    return flat if chances is None else flat | {"probability": chances[answer["label"]]}
+
+
+def _line(values: Iterable[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(values)
+    return line.getvalue()
+
+
+def check_suffix(path: Path) -> None:
+    """Raises:
+    UsageError: the name is of neither format.
+    """
+    if path.suffix.lower() not in (".csv", ".jsonl"):
+        raise UsageError(f"--errors {path}: name a .csv or .jsonl file")
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Write rows as the file's name says, whole or not at all."""
+    if path.suffix.lower() == ".csv":
+        lines = [_line(columns), *(_line([row[name] for name in columns]) for row in rows)]
+    else:
+        lines = [json.dumps(row, ensure_ascii=False) for row in rows]
+    write_text(path, "".join(f"{line}\n" for line in lines))

@@ -1,0 +1,118 @@
+"""What a classification does whose rows have any number of classes each.
+
+A class is told where its probability reaches a threshold, the same for all classes: that which
+gives the best micro F1 on the rows held out from training. It is kept with the weights, which those
+rows choose too.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from subquad.data.label_sets import LabelSets
+from subquad.data.targets import ClassSets, Target
+from subquad.tasks.base import Score
+from subquad.tasks.metrics import several
+
+Sets = npt.NDArray[np.bool_]
+#: The name of the threshold among the model's tensors.
+THRESHOLD = "threshold"
+
+
+class SeveralLabels:
+    """A sigmoid for each of the classes ``labels``."""
+
+    score = Score("micro_f1", higher_is_better=True)
+    figures = ("micro_f1", "macro_f1", "exact")
+    floors = ("most frequent labels",)
+    kind: type[Target] = ClassSets
+
+    def __init__(self, labels: LabelSets) -> None:
+        self.labels = labels
+
+    def loss(
+        self, logits: Tensor, truth: Tensor, weights: Tensor | None, smoothing: float
+    ) -> Tensor:
+        """Binary cross-entropy of each class, summed over classes and rows; ``smoothing`` is spread
+        over yes and no."""
+        target = truth.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+        return nn.functional.binary_cross_entropy_with_logits(
+            logits, target, weight=weights, reduction="sum"
+        )
+
+    def evaluate(
+        self, model: nn.Module, pairs: Iterable[tuple[Tensor, Tensor]], *, learning: bool
+    ) -> dict[str, Any]:
+        """The metrics over pairs of truth and logits; a model that is ``learning`` gets the
+        threshold that is best on these rows."""
+        truth, chances, total = [], [], 0.0
+        for answers, logits in pairs:
+            total += float(self.loss(logits, answers, None, 0.0))
+            truth.append(answers.cpu().numpy())
+            chances.append(logits.sigmoid().cpu().numpy())
+        told, found = np.concatenate(truth), np.concatenate(chances)
+        if learning:
+            _threshold(model).fill_(best_threshold(told, found))
+        least = float(_threshold(model))
+        measured = self.measured(told, found >= least)
+        return measured | {"threshold": least, "loss": total / len(told)}
+
+    def measured(self, truth: Sets, guess: npt.NDArray[Any]) -> dict[str, Any]:
+        """Micro and macro F1, and how many rows are told exactly."""
+        return several(truth, guess.astype(np.bool_), self.labels.names)
+
+    def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
+        """``labels`` and ``probabilities`` of each row."""
+        names, least = self.labels.names, float(_threshold(model))
+        return [
+            {
+                "labels": [name for name, p in zip(names, row, strict=True) if p >= least],
+                "probabilities": dict(zip(names, row, strict=True)),
+            }
+            for row in logits.sigmoid().tolist()
+        ]
+
+    def sentence(self, model: nn.Module, logits: Tensor) -> str:
+        """What is said of one row."""
+        (found,) = self.answers(model, logits.unsqueeze(0))
+        said = [f"{name} ({found['probabilities'][name]:.0%})" for name in found["labels"]]
+        return f"says {', '.join(said) or 'none of the labels'}"
+
+    def prepare(self, model: nn.Module) -> None:
+        """Keep a threshold with the model."""
+        model.register_buffer(THRESHOLD, torch.tensor(0.5))
+
+    def about(self, model: nn.Module) -> dict[str, Any]:
+        """What an output stands for."""
+        outputs = "logits of labels, a sigmoid for each"
+        return {"outputs": outputs, "threshold": float(_threshold(model))}
+
+
+def _threshold(model: nn.Module) -> Tensor:
+    kept = model.get_buffer(THRESHOLD)
+    assert kept.dim() == 0
+    return kept
+
+
+def best_threshold(truth: Sets, chances: npt.NDArray[np.floating]) -> float:
+    """The probability from which on telling a class gives the best micro F1 on these rows; midway
+    to the next lower probability, and 0.5 if no class is ever there.
+
+    Args: ``truth`` bool and ``chances`` ``[n, c]``.
+    """
+    flat = chances.ravel().astype(np.float64)
+    order = np.argsort(-flat, kind="stable")
+    right = np.cumsum(truth.ravel()[order])
+    if not len(right) or not right[-1]:
+        return 0.5
+    told = np.arange(1, len(right) + 1)
+    f1 = 2 * right / (told + right[-1])
+    ranked = flat[order]
+    last = np.append(ranked[1:] < ranked[:-1], True)  # equal ones are told together
+    best = int(np.argmax(np.where(last, f1, -1.0)))
+    lower = ranked[best + 1] if best + 1 < len(ranked) else 0.0
+    return float((ranked[best] + lower) / 2)
