@@ -13,12 +13,15 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import random
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch: beside other work, spin less
 
 import subquad.cli
 from subquad.mixers import names

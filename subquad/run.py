@@ -13,7 +13,6 @@ from torch import nn
 from subquad.checkpoint import CONFIG, MODEL, load_weights, read_metrics
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.rows import BadRow
-from subquad.data.source import open_source
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
@@ -108,26 +107,19 @@ class Run:
                     yield {"row": outcome.row} | next(answers)
 
     def mistakes(self, path: str) -> Iterator[dict[str, Any]]:
-        """The rows of a labelled file of texts for which another class is predicted: ``row``,
-        ``text``, ``truth``, ``guess`` and the guess's ``probability``.
+        """The rows of a labelled file that are classified wrongly: ``row``, ``text``, ``truth``,
+        ``guess`` and the ``probability`` that the model gave to its guess.
 
         Raises:
-            UsageError: the run's task has no classes.
+            UsageError: the run's task has no answers that are right or wrong.
         """
-        if self.task.score.name != "accuracy":
-            raise UsageError(f"{self.path}: only runs that classify have rows that are wrong")
-        source = open_source(path, self.config.data.reading(), labelled=True)
-        for group in _groups(source.records(), EVALUATION_BATCH):
-            for record, answer in zip(group, self.predict(r.text for r in group), strict=True):
-                guess = answer["label"]
-                if guess != record.label:
-                    yield {
-                        "row": record.row,
-                        "text": record.text.replace(PAIR, "\t"),
-                        "truth": record.label,
-                        "guess": guess,
-                        "probability": answer["probabilities"][guess],
-                    }
+        for group in _groups(self.task.truths(path), EVALUATION_BATCH):
+            answers = self.predict([record.text for record in group])
+            for record, answer in zip(group, answers, strict=True):
+                wrong = self.task.mistake(record, answer)
+                if wrong is not None:
+                    text = record.text.replace(PAIR, "\t")
+                    yield {"row": record.row, "text": text} | wrong
 
 
 def _groups(

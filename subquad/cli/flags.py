@@ -158,7 +158,8 @@ class TaskCommand(click.Command):
         groups: dict[str, list[Any]] = dict(ctx.meta[_GROUPS])
         groups[_OWN] = [*groups[_OWN], *super().get_params(ctx)]
         for heading, options in groups.items():
-            records = [record for option in options if (record := option.get_help_record(ctx))]
+            named = [option for option in options if isinstance(option, click.Option)]
+            records = [record for option in named if (record := option.get_help_record(ctx))]
             with formatter.section(heading):
                 formatter.write_dl(records)
 

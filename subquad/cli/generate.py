@@ -20,7 +20,13 @@ def _sampling(command: Any) -> Any:
     """The fields of ``Sampling`` as options."""
     for option in reversed(
         (
-            click.option("--seed", type=int, default=0, show_default=True),
+            click.option(
+                "--seed",
+                type=int,
+                default=0,
+                show_default=True,
+                help="Same prompt and seed, same text, whichever prompts stand beside it.",
+            ),
             click.option(
                 "--temperature",
                 type=click.FloatRange(0),

@@ -12,9 +12,9 @@ from subquad.storage import write_text
 
 
 def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A header, then a line per answer. The first good answer tells the columns; of probabilities
-    there is one, the label's, or where a row has several labels, that of each class. The last
-    column is the error of a row that could not be read."""
+    """A header, then a line per answer. The first good answer determines the columns: the label and
+    its probability or, where a row can have several labels, all of them in one cell and the
+    probability of each class. The last column is the error of a row that could not be read."""
     columns: list[str] = []
     waiting: list[dict[str, Any]] = []
     for answer in answers:
@@ -31,14 +31,13 @@ def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 
 def _flat(answer: dict[str, Any]) -> dict[str, Any]:
-    chances = answer.get("probabilities")
+    chances = answer.get("probabilities", {})
     flat = {name: value for name, value in answer.items() if name != "probabilities"}
-    if chances is None:
-        return flat
-    if "labels" in answer:  # several: each class may be one of them
-        each = {f"probability of {name}": chance for name, chance in chances.items()}
-        return flat | {"labels": ";".join(answer["labels"])} | each
-    return flat | {"probability": chances[answer["label"]]}
+    if "labels" in answer:
+        return (
+            flat | {"labels": ";".join(flat["labels"])} | {f"p({n})": p for n, p in chances.items()}
+        )
+    return flat | {"probability": chances[answer["label"]]} if chances else flat
 
 
 def _line(values: Iterable[Any]) -> str:

@@ -34,7 +34,8 @@ class Sampling:
     """Makes tokens that the text already holds less likely (Keskar et al. 2019): their logits are
     divided by it if above zero, else multiplied; 1 = no difference."""
     seed: int = 0
-    """Same seed, same tokens, whatever the batch: each sample has a random stream of its own."""
+    """Same prompt and seed, same tokens, whatever the batch: each of a prompt's samples has a
+    random stream of its own."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from subquad.data.batches import Batch, Examples
 from subquad.data.ragged import Ragged
-from subquad.data.rows import BadRow
+from subquad.data.rows import BadRow, Record
 from subquad.data.targets import Target
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
@@ -176,6 +176,19 @@ class Task(ABC):
             UsageError: the task does something else.
         """
         raise self.cannot("predict")
+
+    def truths(self, path: str) -> Iterator[Record]:  # noqa: ARG002
+        """The texts of a labelled file, each with its label, for ``mistake``.
+
+        Raises:
+            UsageError: the task has no answers that are right or wrong.
+        """
+        raise UsageError(f"a run of the task {self.name} gives no answers that are right or wrong")
+
+    def mistake(self, truth: Record, answer: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+        """What is wrong with an ``answer`` of ``predict``: ``truth``, ``guess`` and the model's
+        ``probability`` of being right; None if it is right."""
+        return None
 
     def generates(self) -> Generated:
         """What ``subquad generate`` makes with a run.

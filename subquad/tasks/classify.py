@@ -14,6 +14,7 @@ from subquad.data import digits
 from subquad.data.batches import Batch, Examples
 from subquad.data.label_sets import LabelSets
 from subquad.data.labels import Labels
+from subquad.data.rows import Record
 from subquad.data.source import ReadOptions, open_source
 from subquad.data.splits import split
 from subquad.data.store import tokenised
@@ -233,6 +234,14 @@ class Classify(PooledTask):
         batch = self.batch(model, inputs)
         answers = self.way.answers(model, self.outputs(model, batch).float())
         return [answer | cut for answer, cut in zip(answers, self.cut(batch), strict=True)]
+
+    def truths(self, path: str) -> Iterator[Record]:
+        self._texts()
+        return open_source(path, self.reading(), labelled=True).knowing(self.labels).records()
+
+    def mistake(self, truth: Record, answer: dict[str, Any]) -> dict[str, Any] | None:
+        assert truth.label is not None
+        return self.way.mistake(truth.label, answer)
 
     def _texts(self) -> Tokenizer:
         """The tokenizer of a run that reads texts; another refuses them."""

@@ -102,7 +102,8 @@ class TrainConfig:
     batch: int = 32
     """Rows in a batch."""
     accumulate: int = 1
-    """Batches per step; the loss is weighted by tokens or rows, so 4×8 equals 1×32."""
+    """Batches that a step's rows are cut into; the loss is weighted by tokens or rows, so that 4×8
+    meets the rows of 1×32 and equals it."""
     optimizer: Literal["adamw", "radam", "muon"] = "adamw"
     """AdamW, RAdam (which the Linear Transformer's authors used), or Muon for the matrices of the
     blocks and AdamW for the rest."""

@@ -62,6 +62,13 @@ class OneLabel:
             for row in logits.softmax(-1)
         ]
 
+    def mistake(self, truth: str, answer: dict[str, Any]) -> dict[str, Any] | None:
+        """``truth``, ``guess`` and the guess's ``probability``, if ``answer`` is wrong."""
+        guess = answer["label"]
+        if guess == truth:
+            return None
+        return {"truth": truth, "guess": guess, "probability": answer["probabilities"][guess]}
+
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
         """What is said of one row."""
         del model

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from subquad.data.label_sets import LabelSets
+from subquad.data.label_sets import JOIN, LabelSets
 from subquad.data.targets import ClassSets, Target
 from subquad.tasks.base import Score
 from subquad.tasks.metrics import several
@@ -75,6 +75,17 @@ class SeveralLabels:
             }
             for row in logits.sigmoid().tolist()
         ]
+
+    def mistake(self, truth: str, answer: dict[str, Any]) -> dict[str, Any] | None:
+        """``truth`` and ``guess``, and how sure the model is of the labels that differ
+        (``probability``, the mean), if ``answer`` is wrong."""
+        true, guess = {part for part in truth.split(JOIN) if part}, set(answer["labels"])
+        if true == guess:
+            return None
+        chances = answer["probabilities"]
+        sure = [chances[name] if name in guess else 1 - chances[name] for name in true ^ guess]
+        named = {"truth": ";".join(sorted(true)), "guess": ";".join(sorted(guess))}
+        return named | {"probability": sum(sure) / len(sure)}
 
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
         """What is said of one row."""

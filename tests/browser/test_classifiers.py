@@ -132,7 +132,7 @@ def _digits(path):
 
 
 REFUSED = [
-    (lambda p: classifier(p, "softmax"), "layer 0 is SoftmaxAttention; a page has fnet, linear"),
+    (lambda p: classifier(p, "softmax"), "layer 0 is SoftmaxAttention; a page has linear, fnet"),
     (lambda p: classifier(p, "fnet", hybrid="top:1"), "layer 1 is SoftmaxAttention"),
     (lambda p: classifier(p, mixer_options={"fastformer": {"columns": 3}}), "has columns changed"),
     (

@@ -73,7 +73,11 @@ def test_a_classifier_becomes_a_page_that_passes_its_check(cli, tmp_path):
 @pytest.mark.parametrize(
     ("more", "weights", "says"),
     [
-        (("--mixer", "softmax"), "f16", "a page has fnet, linear, fastformer, convolution"),
+        (
+            ("--mixer", "softmax"),
+            "f16",
+            "a page has linear, fnet, fastformer, none and convolution",
+        ),
         ((), "int8", "a classifier's page holds f16 or f32"),
     ],
 )

@@ -46,13 +46,11 @@ def test_the_wrong_rows_are_written_and_are_those_counted(cli, name):
 
 @pytest.mark.usefixtures("judged")
 def test_predictions_as_csv(cli):
-    Path("c.jsonl").write_text(
-        '[]\n{"text": "goal, \\"match\\""}\n{"text": "bank"}\n{"text": ""}\n'
-    )
-    code, out, _ = cli("predict", "run", "c.jsonl", "--to", "csv")
+    Path("c.jsonl").write_text('7\n{"text": "goal, \\"match\\""}\n{"text": "bank"}\n{"text": ""}\n')
+    code, out, err = cli("predict", "run", "c.jsonl", "--to", "csv")
     plain = [json.loads(line) for line in cli("predict", "run", "c.jsonl")[1].splitlines()]
     found = list(tables.DictReader(io.StringIO(out)))
-    assert code == 0
+    assert code == 0, err
     assert list(found[0]) == ["row", "label", "probability", "error"]
     assert [r["row"] for r in found] == ["1", "2", "3", "4"]
     for row, answer in zip(found, plain, strict=True):
@@ -79,6 +77,22 @@ def test_what_cannot_be_is_refused(cli):
     assert cli("train", "n.csv", *flags)[0] == 0
     code, _, err = cli("evaluate", "number", "n.csv", "--errors", "x.csv")
     assert code == 2
-    assert "only runs that classify" in err
+    assert "right or wrong" in err
     code, out, _ = cli("predict", "number", "n.csv", "--to", "csv")
     assert out.splitlines()[0] == "row,number,error"
+
+
+def test_rows_with_several_labels(cli):
+    Path("a.csv").write_text(
+        "text,label\n" + "goal match,sport\nbank price,money\ngoal bank,sport;money\n" * 20
+    )
+    flags = ["--task", "classify", "--labels-separator", ";", "--out", "several", *TINY]
+    assert cli("train", "a.csv", *flags, "--steps", "1")[0] == 0
+    code, out, err = cli("evaluate", "several", "a.csv", "--json", "--errors", "wrong.csv")
+    assert code == 0, err
+    wrong = read("wrong.csv")
+    assert len(wrong) == round(60 * (1 - json.loads(out)["exact"])) > 0
+    assert all(row["truth"] != row["guess"] for row in wrong)
+    assert {row["truth"] for row in wrong} <= {"sport", "money", "money;sport"}
+    code, out, _ = cli("predict", "several", "a.csv", "--to", "csv")
+    assert out.splitlines()[0] == "row,labels,p(money),p(sport),error"

@@ -81,7 +81,8 @@ def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
 @pytest.mark.parametrize(
     ("mixers", "by_operator"),
     [
-        (("linear", "linear"), False),
+        # The states of linear attention stream beside a convolution's too.
+        pytest.param(("linear", "linear"), False, marks=pytest.mark.long),
         (("convolution", "linear"), False),
         (("linear",), True),
         # The largest score so far does not begin at zero.

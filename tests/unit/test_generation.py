@@ -95,7 +95,7 @@ def test_the_linear_state_does_not_grow():
 def test_what_the_engine_cannot_run_is_served_by_torch(monkeypatch):
     if status().native:
         assert engine_refuses(model("linear")) is None
-        assert "not CausalSoftmaxAttention" in engine_refuses(model("softmax"))
+        assert "layer 0 is CausalSoftmaxAttention" in engine_refuses(model("softmax"))
     assert isinstance(decoder_for(model("softmax"), rows=1), TorchDecoder)
     monkeypatch.setattr(loading, "CORE", None)
     monkeypatch.setattr(loading, "REASON", "built without a C++ compiler")

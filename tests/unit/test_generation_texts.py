@@ -265,5 +265,5 @@ def test_torch_serves_softmax_and_says_so(tmp_path):
 
 
 def test_images_need_a_pixel_run(run):
-    with pytest.raises(UsageError, match="only pixels runs draw"):
+    with pytest.raises(UsageError, match="is a language run; it draws no images"):
         images(run, 1, Sampling())

@@ -1,6 +1,7 @@
 """A source distribution builds with a compiler, and installs without one."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+COMPILER = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
 pytest.importorskip("scikit_build_core")
 pytest.importorskip("nanobind")
 
@@ -31,15 +33,17 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def wheel_names(sdist: Path, folder: Path, **variables: str) -> list[str]:
-    """Unoptimised, which takes a tenth of the time: the installed core is the optimised one."""
+    """Unoptimised, in less than half the time: the installed core is the optimised one."""
     command = ["-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder)]
     command += ["--config-settings", "cmake.build-type=Debug"]
+    command += ["--config-settings", "cmake.args=-DCMAKE_CXX_FLAGS_DEBUG=-O0"]
     run(sys.executable, *command, str(sdist), cwd=folder, **variables)
     (wheel,) = folder.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
 
 
+@pytest.mark.skipif(COMPILER is None, reason="NO C++ COMPILER: no wheel was built with the core")
 def test_with_a_compiler(sdist: Path, tmp_path: Path) -> None:
     names = wheel_names(sdist, tmp_path)
     assert any(n.startswith("subquad/kernels/_native") for n in names)

@@ -174,7 +174,7 @@ def test_a_table_of_predictions_has_a_column_for_each_class(trained, capsys):
     words = ["predict", str(run.path), str(folder / "two.txt"), "--format", "lines", "--to", "csv"]
     assert command(words) == 0
     head, first, second = capsys.readouterr().out.splitlines()
-    chances = [f"probability of {name}" for name in ("art", "money", "sport")]
+    chances = [f"p({name})" for name in ("art", "money", "sport")]
     assert head.split(",") == ["row", "labels", *chances, "error"]
     assert first.startswith("1,money;sport,")
     assert second.startswith("2,,")

@@ -29,6 +29,12 @@ def tiny(task: str = "classify", **training: object) -> Config:
     return config.having(**budget | settings | training)
 
 
+def undisturbed(config: Config) -> Config:
+    """Without dropout of any kind."""
+    names = filter(config.part_of, ("dropout", "token_dropout"))
+    return config.having(**dict.fromkeys(names, 0.0))
+
+
 def weights(run):
     return {name: t.clone() for name, t in run.model.state_dict().items()}
 
@@ -148,8 +154,7 @@ def gradient(task, model, batches):
 def test_accumulation_is_weighted(task, tmp_path):
     """1×32 equals 4×8, also when the small batches hold different numbers of tokens."""
     config = tiny(task)
-    names = filter(config.part_of, ("dropout", "token_dropout"))
-    config = config.having(**dict.fromkeys(names, 0.0))
+    config = undisturbed(config)
     fitted, examples, _ = task_class(task).fit(config, tmp_path)
     model = fitted.model().double()
     rows = np.arange(32)
@@ -166,7 +171,7 @@ def test_how_a_step_is_cut_changes_nothing(task, tmp_path):
     made = []
     for batch, accumulate in ((8, 1), (2, 4), (3, 3)):
         config = tiny(task, batch=batch, accumulate=accumulate, steps=None, epochs=0.02)
-        config = replace(config, model=replace(config.model, dropout=0.0, token_dropout=0.0))
+        config = undisturbed(config)
         made.append(train(config, tmp_path / f"{batch}x{accumulate}"))
     whole, cut, another = (np.array(losses(run.path)) for run in made)
     np.testing.assert_allclose(cut, whole, rtol=1e-4)
