@@ -20,12 +20,11 @@ from subquad.training import train
 
 def tiny(task: str = "classify", **training: object) -> Config:
     """A model that trains in a moment, with dropout, so that random state matters."""
-    config = task_class(task).defaults()
-    mixer = "linear" if config.task == "pixels" else "fastformer"
+    mixer = "linear" if task == "pixels" else "fastformer"
     budget = {"steps": 12, "epochs": None, "minutes": None}
     settings = {"batch": 8, "evaluations": 2, "precision": "fp32"}
     shape = {"mixers": (mixer,), "layers": 1, "d": 16, "heads": 2, "ff": 16, "dropout": 0.3}
-    config = config.having(path="digits", length=64, **shape)
+    config = task_class(task).defaults().having(path="digits", length=64, **shape)
     return config.having(**budget | settings | training)
 
 
@@ -153,8 +152,7 @@ def gradient(task, model, batches):
 @pytest.mark.parametrize("task", ["classify", "pixels"])
 def test_accumulation_is_weighted(task, tmp_path):
     """1×32 equals 4×8, also when the small batches hold different numbers of tokens."""
-    config = tiny(task)
-    config = undisturbed(config)
+    config = undisturbed(tiny(task))
     fitted, examples, _ = task_class(task).fit(config, tmp_path)
     model = fitted.model().double()
     rows = np.arange(32)
@@ -171,8 +169,7 @@ def test_how_a_step_is_cut_changes_nothing(task, tmp_path):
     made = []
     for batch, accumulate in ((8, 1), (2, 4), (3, 3)):
         config = tiny(task, batch=batch, accumulate=accumulate, steps=None, epochs=0.02)
-        config = undisturbed(config)
-        made.append(train(config, tmp_path / f"{batch}x{accumulate}"))
+        made.append(train(undisturbed(config), tmp_path / f"{batch}x{accumulate}"))
     whole, cut, another = (np.array(losses(run.path)) for run in made)
     np.testing.assert_allclose(cut, whole, rtol=1e-4)
     assert another.shape != whole.shape or not np.allclose(another, whole, rtol=1e-4)
