@@ -87,11 +87,13 @@ class Classify(PooledTask):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Classify", Examples, Examples]:
+    def fit(
+        cls, config: Config, store: Path, given: Source | None = None
+    ) -> tuple["Classify", Examples, Examples]:
         if config.data.path == digits.NAME:
             return cls._fit_digits(config)
         data = config.data
-        source = open_training(data, labelled=True)
+        source = open_training(data, given, labelled=True)
         labels, y, hashes = _read(source)
         doubts = about_labels(labels.names, len(y), data.path)
         train, held = split(len(y), data.validation, seed=config.training.seed, labels=y)
