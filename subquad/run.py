@@ -3,7 +3,7 @@
 import copy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +37,8 @@ class Run:
     config: Config
     task: Task
     model: nn.Module
+    kept: object = field(default=None, repr=False, compare=False)
+    """What lives as long as the run: a temporary directory, if ``path`` is one."""
 
     @property
     def device(self) -> torch.device:
@@ -76,10 +78,12 @@ class Run:
             return score(self.task, self.model, examples, self.config) | dict(self.task.counts)
 
     def predict(self, inputs: Iterable[Any]) -> list[dict[str, Any]]:
-        """One answer per input, in order: ``label`` and ``probabilities``, or what the task says.
+        """One answer per input, in order: ``label`` and ``probabilities``, or what the task says. A
+        string is one text; of a run of pairs, an input is two texts.
 
         Raises:
             UsageError: the run's task generates instead.
+            SubquadError: an input that cannot be used, as in a file; its place is named, from 1.
         """
         return list(self.stream(inputs))
 
@@ -87,7 +91,7 @@ class Run:
         self, inputs: Iterable[Any], batch: int = EVALUATION_BATCH
     ) -> Iterator[dict[str, Any]]:
         """``predict``, in constant memory however many inputs there are."""
-        for group in _groups(inputs, batch):
+        for group in _groups(self.task.checked(inputs), batch):
             precision = resolve(self.config.training.precision, self.device)
             with torch.inference_mode(), autocast(precision, self.device):
                 answers = self.task.predict(self.model, group)

@@ -45,9 +45,17 @@ def _ignore(line: dict[str, Any], spent: float) -> None:
     """Nobody watches."""
 
 
-def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch = _ignore) -> Run:
+def train(
+    config: Config,
+    out: str | Path,
+    *,
+    given: Any = None,
+    resume: bool = False,
+    watch: Watch = _ignore,
+) -> Run:
     """Train one model into the run directory ``out`` and return it with its best weights.
 
+    ``given`` is data in memory, as the task's ``fit`` takes it; None = read ``config.data.path``.
     ``resume`` continues from the newest complete checkpoint, or starts if there is none.
 
     Raises:
@@ -56,14 +64,14 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
         Interrupted: a signal came; the run was saved and can be resumed.
     """
     check(config)
-    out, on = Path(out), device()
-    precision = _precision(config, out, on, resume)
+    out = Path(out)
+    precision = _precision(config, out, resume)
     config = replace(config, training=replace(config.training, precision=precision))
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; a run needs a directory")
     with alone_in(out):
         _check(config, out, resume)
-        loop = _prepared(config, out, on, resume, watch)
+        loop = _prepared(config, out, given, resume, watch)
         loop.begin(resume)
         with caught() as received, closing(loop):
             loop.run(received)
@@ -72,29 +80,30 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
     return run
 
 
-def _precision(config: Config, out: Path, on: torch.device, resume: bool) -> Precision:
+def _precision(config: Config, out: Path, resume: bool) -> Precision:
     """What ``auto`` means; a run that goes on keeps what it was begun with, however the measurement
     turns out today."""
     asked = config.training.precision
     if asked == "auto" and resume and (out / checkpoint.CONFIG).exists():
         asked = load_config(out / checkpoint.CONFIG).training.precision
-    return resolve(asked, on)
+    return resolve(asked, device())
 
 
-def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: Watch) -> "_Loop":
+def _prepared(config: Config, out: Path, given: Any, resume: bool, watch: Watch) -> "_Loop":
     """Data and first weights. Nothing is left behind by what is refused here."""
     if config.training.start and not resume:
         transfer.check(config)
     torch.manual_seed(config.training.seed)
     with nothing_left(out / STORE):
-        task, training, held_out = task_class(config.task).fit(config, out / STORE)
+        fit: Any = task_class(config.task).fit
+        task, training, held_out = fit(config, out / STORE, *([] if given is None else [given]))
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task, on)
+        model = _model(task, device())
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
-        return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
+        return _Loop(task.config, out, task, training, held_out, model.to(device()), watch)
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:

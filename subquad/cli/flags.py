@@ -5,7 +5,6 @@ those common settings that mean something to it."""
 import ast
 import dataclasses
 import inspect
-import json
 import textwrap
 from collections.abc import Sequence
 from types import NoneType
@@ -13,14 +12,14 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
-from subquad import mixers
+from subquad.configuring import Values, configure
 from subquad.errors import UsageError
 from subquad.models.config import literals
-from subquad.tasks import Config, DataConfig, task_class, task_names
+from subquad.tasks import DataConfig, task_class, task_names
 from subquad.tasks.config import PARTS
 from subquad.tasks.registry import has, meaningless
 
-Values = dict[str, Any]
+__all__ = ["TaskCommand", "Values", "configure", "field_help", "reading_flags"]
 
 #: Fields that have another flag, or none.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
@@ -29,7 +28,6 @@ _HELP = {
     "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
     "mixers` lists them; may be repeated."
 }
-_BUDGET = ("steps", "epochs", "minutes")
 
 
 def field_help(cls: type) -> dict[str, str]:
@@ -190,68 +188,3 @@ def reading_flags(command: click.Command, without: str = "") -> click.Command:
             text = texts[field.name] + "  [default: as in training]"
             command.params.append(_option(field, hints[field.name], text))
     return command
-
-
-def configure(task: str, path: str, values: Values) -> Config:
-    """The task's defaults with the given values (None = not given) on top.
-
-    Raises:
-        UsageError: a value that cannot be, or is of another task; it is named.
-    """
-    cls = task_class(task)
-    config = cls.defaults()
-    given = {name: value for name, value in values.items() if value not in (None, ())}
-    for name in given:
-        if not has(cls, name):
-            raise UsageError(meaningless(task, name))
-    if any(name in given for name in _BUDGET):
-        given = dict.fromkeys(_BUDGET) | given
-    if "mixers" in given:
-        given["mixers"] = tuple(name.strip() for name in given["mixers"].split(","))
-    if "mixer_options" in given:
-        used = given.get("mixers", config.model.mixers)
-        used += (mixers.ATTENTION,) if given.get("hybrid") else ()
-        given["mixer_options"] = _mixer_options(given["mixer_options"], used, cls.causal)
-    config = config.having(**given | {"path": path})
-    if config.training.start is None:
-        return config
-    from subquad.transfer import inherit
-
-    return inherit(config, given.keys())
-
-
-def _mixer_options(
-    given: tuple[str, ...], used: tuple[str, ...], causal: bool
-) -> dict[str, dict[str, Any]]:
-    """``KEY=VALUE`` goes to every used mixer that has KEY; ``NAME.KEY=VALUE`` to NAME only."""
-    chosen: dict[str, dict[str, Any]] = {}
-    try:
-        known = {name: mixers.options(name, causal=causal) for name in used}
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    for item in given:
-        key, equals, value = item.partition("=")
-        only, dot, option = key.rpartition(".")
-        takers = [n for n in known if option in known[n] and (not dot or n == only)]
-        if not equals or not takers:
-            having = "; ".join(f"{n}: {', '.join(known[n]) or 'none'}" for n in known)
-            raise UsageError(
-                f"--mixer-option {item!r}: expected KEY=VALUE with an option of the mixers in use"
-                f" ({having})"
-            )
-        for name in takers:
-            if option in chosen.get(name, {}):
-                raise UsageError(
-                    f"--mixer-option {item!r}: {name}.{option} was already given as "
-                    f"{chosen[name][option]!r}; give it once"
-                )
-            chosen.setdefault(name, {})[option] = _value(value)
-    return chosen
-
-
-def _value(text: str) -> Any:
-    """Numbers, true, false and null are what they look like; the rest is text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

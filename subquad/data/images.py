@@ -73,6 +73,19 @@ def open_images(path: str | Path) -> Images:
     )
 
 
+def of_arrays(pixels: Any, labels: Any = None, where: str = "in memory") -> Images:
+    """Pictures that a program holds: whole numbers 0..255 ``[n, h, w]`` or ``[n, h, w, c]``, and
+    the class of each, where there are classes.
+
+    Raises:
+        SubquadError: they are no such pictures, or the labels are not one name or number each.
+    """
+    found, path = _bytes(np.asarray(pixels), Path(where)), Path(where)
+    names = None if labels is None else _same_number(found, np.asarray(labels), path, path)
+    said = "no labels" if names is None else "with labels"
+    return Images(found, names, 256, f"{where}: {_size(found)}, {said}")
+
+
 def _digits() -> Images:
     examples = digits.load()
     pixels = examples.tokens.values.astype(np.uint8).reshape(-1, *digits.SHAPE)

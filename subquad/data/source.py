@@ -44,6 +44,8 @@ class Source:
     table: Table | TextFiles
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
+    on_disk: bool = True
+    """Whether it is a file; else a program holds it."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
     file: ByteFile | None = None
     """Where the rows come from, if it is one file."""
@@ -63,7 +65,7 @@ class Source:
     @property
     def has_columns(self) -> bool:
         """Whether texts and labels are columns that a person can name."""
-        return not isinstance(self.table, TextFiles | LineTable)
+        return self.on_disk and not isinstance(self.table, TextFiles | LineTable)
 
     def waits(self) -> bool:
         """Whether the next row has not come yet: only from standard input."""
@@ -100,7 +102,8 @@ class Source:
         """Where a row is, for messages."""
         if isinstance(self.table, TextFiles):
             return str(self.table.files[row - 1])
-        return f"{'standard input' if str(self.path) == STDIN else self.path}, row {row}"
+        name = "standard input" if str(self.path) == STDIN else self.path
+        return f"{name}, row {row}"
 
     def _kept(self, outcomes: Iterator[Record | BadRow]) -> Iterator[Record]:
         self.skipped.count = 0

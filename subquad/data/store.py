@@ -22,6 +22,7 @@ from subquad.data.arrayfile import ArrayFile, digest
 from subquad.data.batches import Examples
 from subquad.data.files import STDIN
 from subquad.data.folders import TextFiles
+from subquad.data.memory import MemoryTable
 from subquad.data.ragged import Ragged
 from subquad.data.source import Record, Source
 from subquad.data.targets import Coding, per_row
@@ -105,6 +106,8 @@ def fingerprint(
     the classes. Standard input never has the same twice."""
     if str(source.path) == STDIN:
         files: object = os.urandom(16).hex()
+    elif isinstance(source.table, MemoryTable):
+        files = source.table.digest()
     elif isinstance(source.table, TextFiles):
         files = [(str(path), _stamp(path)) for path in source.table.files]
     else:

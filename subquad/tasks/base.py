@@ -6,7 +6,7 @@ of the group ``subquad.tasks`` makes it known; flags, help and every verb follow
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -100,6 +100,9 @@ class Task(ABC):
     """Whether the same task on other data can go on with the heads: not where they stand for
     classes or numbers of the data."""
 
+    takes: ClassVar[tuple[str, ...]] = ()
+    """What can be given in memory to learn from: ``texts``, ``labels``, ``pairs``, ``images``."""
+
     floor_figures: tuple[str, ...] = ()
     """The metrics that floors are shown with; ``score.name`` is among them."""
 
@@ -130,7 +133,9 @@ class Task(ABC):
     def fit(cls, config: Config, store: Path) -> tuple[Self, Examples, Examples]:
         """Read ``config.data``; return the task, the training and the held-out examples.
 
-        Texts are tokenised once into the directory ``store`` and read from there.
+        Texts are tokenised once into the directory ``store`` and read from there. A task that also
+        learns from data in memory says so in ``takes`` and has a third argument ``given``: a
+        ``Source`` of texts, or ``Images``; None = read the file.
         """
 
     @abstractmethod
@@ -168,6 +173,14 @@ class Task(ABC):
             UsageError: the task does something else.
         """
         raise self.cannot("predict")
+
+    def checked(self, inputs: Iterable[Any]) -> Iterator[Any]:
+        """Inputs that a program gives, each as ``predict`` takes it.
+
+        Raises:
+            SubquadError: one that cannot be used; its place is named, from 1.
+        """
+        return iter(inputs)
 
     def predict(self, model: nn.Module, inputs: Sequence[Any]) -> list[dict[str, Any]]:  # noqa: ARG002
         """One result per input, in order.

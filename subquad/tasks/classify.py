@@ -15,7 +15,7 @@ from subquad.data.batches import Batch, Examples
 from subquad.data.label_sets import LabelSets
 from subquad.data.labels import Labels
 from subquad.data.rows import Record
-from subquad.data.source import ReadOptions, open_source
+from subquad.data.source import ReadOptions, Source, open_source
 from subquad.data.splits import split
 from subquad.data.store import tokenised
 from subquad.data.targets import Classes, Target
@@ -101,11 +101,13 @@ class Classify(PooledTask):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Classify", Examples, Examples]:
+    def fit(
+        cls, config: Config, store: Path, given: Source | None = None
+    ) -> tuple["Classify", Examples, Examples]:
         if config.data.path == digits.NAME:
             return cls._fit_digits(config)
         data = config.data
-        source = open_training(data, labelled=True, options=_reading(config))
+        source = open_training(data, given, labelled=True, options=_reading(config))
         read = read_labels(source)
         labels, target = read.labels, read.target
         doubts = about_labels(labels.names, len(read), data.path) if read.one else []

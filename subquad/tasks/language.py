@@ -40,6 +40,7 @@ class Language(CausalTask):
     """
 
     name: ClassVar[str] = "language"
+    takes: ClassVar[tuple[str, ...]] = ("texts",)
     settled: ClassVar[tuple[str, ...]] = ("length", "positions")
     unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "types"})
     tokenizer: Tokenizer
@@ -73,9 +74,11 @@ class Language(CausalTask):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Language", Examples, Examples]:
+    def fit(
+        cls, config: Config, store: Path, given: Source | None = None
+    ) -> tuple["Language", Examples, Examples]:
         data = config.data
-        source = open_training(data, labelled=False)
+        source = open_training(data, given, labelled=False)
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - data.validation))
         if cut < 2:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from subquad.data.batches import Batch, Examples
 from subquad.data.masking import Masked, Pairs, Specials, masked, rows_of
 from subquad.data.ragged import Ragged
-from subquad.data.source import open_source
+from subquad.data.source import Source, open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
 from subquad.errors import SubquadError
@@ -51,6 +51,7 @@ class MaskedText(Task):
     a document. Held out are the rows at the end, as in ``language``."""
 
     name: ClassVar[str] = "masked"
+    takes: ClassVar[tuple[str, ...]] = ("texts",)
     causal: ClassVar[bool] = False
     score = Score("loss", higher_is_better=False)
     usage: ClassVar[str] = "train FILE --task classify --from RUN --out NEW"
@@ -84,8 +85,10 @@ class MaskedText(Task):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["MaskedText", Examples, Examples]:
-        source = open_training(config.data, labelled=False)
+    def fit(
+        cls, config: Config, store: Path, given: Source | None = None
+    ) -> tuple["MaskedText", Examples, Examples]:
+        source = open_training(config.data, given, labelled=False)
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - config.data.validation))
         task = cls(reading(config, source), tokenizer_for(config.data, before(source, cut)))

@@ -60,6 +60,7 @@ class Pixels(CausalTask):
 
     name: ClassVar[str] = "pixels"
     Options: ClassVar[type[TaskOptions]] = PixelsOptions
+    takes: ClassVar[tuple[str, ...]] = ("images", "labels")
     unused: ClassVar[frozenset[str]] = frozenset(
         [
             *("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes"),
@@ -89,8 +90,13 @@ class Pixels(CausalTask):
             raise ValueError("--mixture and --tied exclude each other: a mixture has its own head")
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Pixels", Examples, Examples]:  # noqa: ARG003
-        found = open_images(config.data.path)
+    def fit(
+        cls,
+        config: Config,
+        store: Path,  # noqa: ARG003
+        given: Images | None = None,
+    ) -> tuple["Pixels", Examples, Examples]:
+        found = open_images(config.data.path) if given is None else given
         task = cls(config, Format(found.pixels.shape[1:], found.levels))
         if config.data.length not in (cls.defaults().data.length, task.images.length):
             raise UsageError(

@@ -1,6 +1,6 @@
 """What the tasks share that sum up a row, a text or a pair of texts, and say something about it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from subquad.models import Classifier
 from subquad.models.model import Pooling
 from subquad.tasks.base import Inputs, Task
 from subquad.tasks.config import Config, TaskOptions, share
-from subquad.tasks.texts import LABELS, TOKENIZER, counts, notes, text_inputs
+from subquad.tasks.texts import LABELS, TOKENIZER, counts, notes, text_inputs, texts_given
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ class PooledTask(Task):
     usage: ClassVar[str] = "predict RUN FILE"
     unused: ClassVar[frozenset[str]] = frozenset({"tied"})
     keeps_heads: ClassVar[bool] = False
+    takes: ClassVar[tuple[str, ...]] = ("texts", "labels", "pairs")
 
     def __init__(self, config: Config, labels: Any, tokenizer: Tokenizer | None) -> None:
         self.config = config
@@ -116,6 +117,9 @@ class PooledTask(Task):
 
     def inputs(self, path: str) -> Inputs:
         return text_inputs(path, self.config.data)
+
+    def checked(self, inputs: Iterable[Any]) -> Iterator[str]:
+        return texts_given(inputs, pairs=self.config.data.pair is not None)
 
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:
         assert self.tokenizer is not None

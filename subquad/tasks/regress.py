@@ -59,11 +59,13 @@ class Regress(PooledTask):
         )
 
     @classmethod
-    def fit(cls, config: Config, store: Path) -> tuple["Regress", Examples, Examples]:
+    def fit(
+        cls, config: Config, store: Path, given: Source | None = None
+    ) -> tuple["Regress", Examples, Examples]:
         data = config.data
         if data.path == digits.NAME:
             raise UsageError(f"{digits.NAME!r} have classes; regress is for texts with numbers")
-        source = open_training(data, labelled=True).knowing(Scale())
+        source = open_training(data, given, labelled=True).knowing(Scale())
         y = _numbers(source)
         if not len(y):
             refuse_none_left(source)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from subquad.data.batches import Examples
+from subquad.data.cells import text_problem
 from subquad.data.files import STDIN
 from subquad.data.source import ReadOptions, Record, Source, open_source
-from subquad.data.tokenizers import Tokenizer
+from subquad.data.tokenizers import PAIR, Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.tasks.base import Input, Inputs
 from subquad.tasks.config import Config, DataConfig
@@ -20,14 +22,20 @@ NAMED = 5
 
 
 def open_training(
-    data: DataConfig, *, labelled: bool, options: ReadOptions | None = None
+    data: DataConfig,
+    given: Source | None = None,
+    *,
+    labelled: bool,
+    options: ReadOptions | None = None,
 ) -> Source:
-    """The source of a training run, which is read several times; ``options`` say how, None as the
-    configuration does.
+    """The source of a training run, which is read several times: the one that is ``given``, of data
+    in memory, else the file; ``options`` say how that is read, None as the configuration does.
 
     Raises:
         UsageError: standard input, which can be read once only.
     """
+    if given is not None:
+        return given
     if data.path == STDIN:
         raise UsageError("training reads its data several times: give a file instead of -")
     return open_source(data.path, options or data.reading(), labelled=labelled)
@@ -44,6 +52,21 @@ def text_inputs(path: str, data: DataConfig) -> Inputs:
         for outcome in source.outcomes()
     )
     return Inputs(source.detected, outcomes, source.waits)
+
+
+def texts_given(inputs: Iterable[Any], *, pairs: bool) -> Iterator[str]:
+    """The texts that a program gives, a string being one text; with ``pairs``, two of each.
+
+    Raises:
+        SubquadError: what is no text, or empty, as in a file.
+    """
+    one = isinstance(inputs, str) or (pairs and isinstance(inputs, tuple))
+    for place, item in enumerate([inputs] if one else inputs, start=1):
+        parts = item if pairs and isinstance(item, tuple | list) and len(item) == 2 else (item,)
+        for part in parts:
+            if problem := text_problem(part, f"text {place}"):
+                raise SubquadError(problem)
+        yield PAIR.join(parts)
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
