@@ -10,11 +10,14 @@ from typing import Any
 
 from subquad import training
 from subquad.configuring import configure, from_arguments
+from subquad.data import digits, memory
 from subquad.data import images as pictures
-from subquad.data import memory
 from subquad.errors import UsageError
 from subquad.run import Run
 from subquad.tasks import task_class
+
+#: Settings that mean something to files only.
+_READING = ("text", "label", "pair", "format", "encoding", "header", "quotes", "labels_separator")
 
 
 def train(
@@ -54,7 +57,12 @@ def train(
     held = {"texts": texts, "labels": labels, "pairs": pairs, "images": images}
     given = {name: values for name, values in held.items() if values is not None}
     _check(data, task, given)
-    config = configure(task, memory.WHERE if given else str(data), from_arguments(task, options))
+    if given and (reads := next((name for name in _READING if options.get(name) is not None), "")):
+        raise UsageError(f"{reads} says how a file is read, and {', '.join(given)} are given")
+    path = memory.WHERE if given else str(data)
+    if isinstance(data, Path) and path == digits.NAME:  # a path is never the built-in set
+        path = f"./{path}"
+    config = configure(task, path, from_arguments(task, options))
     source: Any = None
     if "images" in given:
         source = pictures.of_arrays(images, labels)
