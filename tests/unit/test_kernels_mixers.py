@@ -38,7 +38,7 @@ def test_half_a_spectrum_differentiates_to_any_order(hartley: bool) -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_fastformer_fused(masked: bool) -> None:
+def test_a_fastformer_layer_is_pooling_transform_and_residual(masked: bool) -> None:
     torch.manual_seed(0)
     mixer = fastformer.Fastformer(12, heads=3).double()
     x = torch.randn(2, 9, 12, dtype=torch.float64, requires_grad=True)
