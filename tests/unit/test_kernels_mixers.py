@@ -24,7 +24,9 @@ def test_spectra_agree_with_the_definition(
             torch.testing.assert_close(transforms.full(x, transform), right)
 
 
-@pytest.mark.skipif(not kernels.status().native, reason="no native core")
+@pytest.mark.skipif(
+    not kernels.status().native, reason=f"no native core: {kernels.status().reason}"
+)
 @pytest.mark.parametrize("hartley", [False, True])
 def test_half_a_spectrum_differentiates_to_any_order(hartley: bool) -> None:
     x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
