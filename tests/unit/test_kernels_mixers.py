@@ -64,7 +64,7 @@ def test_auto_is_a_named_form() -> None:
     ):
         mixer = cls(8, heads=2)
         right = mixer(x)
-        for mixer.form in forms:
+        for mixer.form in (f for f in forms if f != "native" or kernels.status().native):
             torch.testing.assert_close(mixer(x), right, rtol=1e-4, atol=1e-5)
         with pytest.raises(ValueError, match="form='fast' is not one of auto, "):
             cls(8, heads=2, form="fast")
