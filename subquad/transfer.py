@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from subquad.checkpoint import CONFIG, MODEL, read_tensors
+from subquad.checkpoint import CONFIG, MODEL
 from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig
+from subquad.storage import read_tensors
 from subquad.tasks import Config, load_config, task_class
 from subquad.tasks.texts import TOKENIZER
 

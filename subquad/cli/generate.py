@@ -138,9 +138,9 @@ def _how(values: dict[str, Any]) -> Any:
 
 
 def _images(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
-    from subquad.checkpoint import write_atomically
     from subquad.data.images import open_images
     from subquad.generation import images
+    from subquad.storage import write_atomically
     from subquad.tasks.pictures import contact_sheet
 
     out = values["out"] or run.path / "samples.png"
@@ -223,7 +223,7 @@ def _texts(run: Any, as_json: bool, **values: Any) -> tuple[dict[str, Any], str 
 
 def _written(made: Any, values: dict[str, Any]) -> str:
     """What goes to standard output: the texts, or where they are."""
-    from subquad.checkpoint import write_text
+    from subquad.storage import write_text
 
     out = values["out"]
     if out is not None:

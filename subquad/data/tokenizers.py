@@ -131,6 +131,11 @@ class Tokenizer:
         """What its tokens are, where they are single bytes or characters."""
         return None if isinstance(self._fast, words.Words) else self._fast
 
+    @property
+    def has_words(self) -> bool:
+        """Whether its tokens are words and signs, as ``words`` has them."""
+        return isinstance(self._fast, words.Words)
+
     def token(self, i: int) -> str:
         """How the vocabulary spells token ``i``; "" where there is none."""
         return str(self._inner.id_to_token(i) or "")

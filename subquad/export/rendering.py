@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from subquad.checkpoint import write_text
+from subquad.storage import write_text
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def reading(tokenizer: Tokenizer) -> dict[str, Any]:
     """
     if tokenizer.alphabet is not None:
         return vocabulary(tokenizer)
-    if tokenizer.exact:
+    if not tokenizer.has_words:
         found = pieces(tokenizer)
         if found is None:
             raise UsageError(

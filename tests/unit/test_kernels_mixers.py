@@ -24,7 +24,9 @@ def test_spectra_agree_with_the_definition(
             torch.testing.assert_close(transforms.full(x, transform), right)
 
 
-@pytest.mark.skipif(not kernels.status().native, reason="no native core")
+@pytest.mark.skipif(
+    not kernels.status().native, reason=f"no native core: {kernels.status().reason}"
+)
 @pytest.mark.parametrize("hartley", [False, True])
 def test_half_a_spectrum_differentiates_to_any_order(hartley: bool) -> None:
     x = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
@@ -38,7 +40,7 @@ def test_half_a_spectrum_differentiates_to_any_order(hartley: bool) -> None:
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_fastformer_fused(masked: bool) -> None:
+def test_a_fastformer_layer_is_pooling_transform_and_residual(masked: bool) -> None:
     torch.manual_seed(0)
     mixer = fastformer.Fastformer(12, heads=3).double()
     x = torch.randn(2, 9, 12, dtype=torch.float64, requires_grad=True)
@@ -62,7 +64,7 @@ def test_auto_is_a_named_form() -> None:
     ):
         mixer = cls(8, heads=2)
         right = mixer(x)
-        for mixer.form in forms:
+        for mixer.form in (f for f in forms if f != "native" or kernels.status().native):
             torch.testing.assert_close(mixer(x), right, rtol=1e-4, atol=1e-5)
         with pytest.raises(ValueError, match="form='fast' is not one of auto, "):
             cls(8, heads=2, form="fast")

@@ -73,7 +73,7 @@ def test_a_line_is_said_for_every_comparison(measured, heard):
     assert spent[-1] == 1
 
 
-@pytest.mark.skipif(not status().native, reason="no native core")
+@pytest.mark.skipif(not status().native, reason=f"no native core: {status().reason}")
 def test_tokens_are_measured_every_way(measured):
     names = {r.name for r in measured.rows if r.kind == "eight tokens"}
     assert names == {"torch scan", "engine fp32", "engine bf16", "engine int8"}

@@ -5,10 +5,10 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from subquad.checkpoint import write_atomically, write_text
 from subquad.lab.bench.plot import plot
 from subquad.lab.bench.result import BenchResult
 from subquad.lab.bench.targets import targets
+from subquad.storage import write_atomically, write_text
 
 
 def crossover(result: BenchResult) -> str:

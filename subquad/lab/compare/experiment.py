@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from subquad.checkpoint import write_text
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
 from subquad.lab.compare.budget import cautions
@@ -31,7 +30,7 @@ from subquad.lab.instruments.layer import LENGTHS, Measured, measure
 from subquad.lab.progress import Progress, Watch, ignore, part
 from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
-from subquad.storage import nothing_left
+from subquad.storage import nothing_left, write_text
 from subquad.tasks import Config, Task, check, task_class
 
 #: Parts of the work that training takes; floors and measurement share the rest.

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from subquad.checkpoint import write_text
 from subquad.data import digits
 from subquad.data.batches import Examples
 from subquad.generation import Sampling, images
@@ -28,6 +27,7 @@ from subquad.lab.demo.result import Demo, Drawing
 from subquad.lab.instruments.generation import Speed, generation_speed
 from subquad.lab.progress import Progress, Watch, ignore, of_training, part
 from subquad.run import Run
+from subquad.storage import write_text
 from subquad.tasks import Config, task_class
 from subquad.training import STORE, train
 

@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from subquad.checkpoint import write_atomically, write_text
 from subquad.data.batches import Examples, collate
 from subquad.data.files import STDIN
 from subquad.data.ragged import Ragged
@@ -32,6 +31,7 @@ from subquad.lab.inspect.state_measures import Topic, Topics, effective_rank, sp
 from subquad.lab.progress import Progress, Watch, ignore
 from subquad.models import Classifier
 from subquad.run import EVALUATION_BATCH, Run
+from subquad.storage import write_atomically, write_text
 from subquad.tasks.texts import cut_at, skipped
 
 __all__ = ["ROWS", "Head", "Inspection", "Text", "inspect"]

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subquad.checkpoint import write_text
 from subquad.errors import UsageError
 from subquad.lab.instruments import machine
 from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.lab.recipes.page import page
 from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
+from subquad.storage import write_text
 
 __all__ = ["RECIPES", "Entry", "Job", "Made", "Outcome", "Picture", "Table", "run"]
 

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from subquad.checkpoint import read_metrics, write_text
+from subquad.checkpoint import read_metrics
 from subquad.errors import UsageError
 from subquad.lab.compare.figures import curves
 from subquad.lab.progress import Progress, of_training
 from subquad.lab.recipes.job import Job, Outcome, Picture, Table
 from subquad.models import CausalModel
 from subquad.run import Run
+from subquad.storage import write_text
 from subquad.tasks import Config, task_class
 from subquad.tasks.outputs import TextOutput
 from subquad.training import train

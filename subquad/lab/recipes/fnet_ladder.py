@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 
-from subquad.checkpoint import write_text
 from subquad.lab.compare import runs
 from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Candidate, Figure, differ
@@ -26,6 +25,7 @@ from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.models import ModelConfig, Pretraining
 from subquad.models.precision import autocast, device, resolve
 from subquad.optimiser import optimiser
+from subquad.storage import write_text
 from subquad.tasks import Config, TrainConfig
 from subquad.tasks.masked import MaskedText
 
