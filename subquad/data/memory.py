@@ -74,7 +74,14 @@ def held(
         cells[LABEL] = _lists(cells[LABEL])
         several = any(isinstance(label, list) for label in cells[LABEL])
         chosen = Chosen(TEXT, LABEL, LabelCells((LABEL,)) if several else None)
-    return Source(Path(WHERE), chosen, options, MemoryTable(cells), detected, on_disk=False)
+    return Source(
+        path=Path(WHERE),
+        chosen=chosen,
+        options=options,
+        table=MemoryTable(cells),
+        detected=detected,
+        on_disk=False,
+    )
 
 
 def _lists(labels: tuple[object, ...]) -> tuple[object, ...]:

@@ -33,7 +33,7 @@ from subquad.errors import SubquadError, UsageError
 SAMPLE = 50
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """An opened file: which columns are read, and the records, as often as asked (once, from
     standard input)."""
@@ -208,7 +208,8 @@ def _of_text(table: TextFiles, options: ReadOptions) -> Source:
         raise UsageError(f"{table.root} has no cells, so --labels-separator means nothing")
     label = None if table.classes is None else "folder"
     detected = f"{table.root}: {table.kind}, {_encoding(options)}"
-    return Source(table.root, Chosen("file", label), options, table, detected)
+    chosen = Chosen("file", label)
+    return Source(path=table.root, chosen=chosen, options=options, table=table, detected=detected)
 
 
 def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool) -> Source:
@@ -228,7 +229,7 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     taken += f", label = {chosen.label!r}" if chosen.label is not None else ""
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"
     read = table.only(chosen.text, options.pair, *chosen.label_columns)
-    return Source(path, chosen, options, read, detected)
+    return Source(path=path, chosen=chosen, options=options, table=read, detected=detected)
 
 
 def _encoding(options: ReadOptions) -> str:
