@@ -40,7 +40,7 @@ class _TextEstimator(BaseEstimator):
 
     def __init__(
         self,
-        mixer: str = "fastformer",
+        mixer: str | None = None,
         *,
         epochs: float | None = None,
         lr: float | None = None,

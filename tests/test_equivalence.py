@@ -116,8 +116,8 @@ def test_forms_are_the_same_under_autocast() -> None:
         found |= {"by products": fnet.by_products(x, mask), "by groups": fnet.by_groups(x, mask)}
         heads, scores = x.unflatten(-1, (2, 4)).transpose(1, 2), x[..., :2].mT
         start = fastformer_causal.beginning(heads)
-        for name, pooling in fastformer_causal.FORMS.items():
-            found[f"prefix {name}"] = pooling(heads, scores, start)[0]
+        for name, way in fastformer_causal.FORMS.items():
+            found[f"prefix {name}"] = way(heads, scores, start)[0]
         return found | {"pool": pooling.pool(x, torch.randn_like(x[..., :2]) * 0, mask)}
 
     expected = everything()

@@ -23,12 +23,12 @@ def guard(mixer: type) -> None:
 
 
 def _made(method: Callable[..., None]) -> Callable[..., None]:
-    """Remember the width."""
+    """Remember the width; a mixer that is made of another's parts has none to remember."""
 
     @functools.wraps(method)
-    def init(self: Any, d: int, *more: Any, **options: Any) -> None:
+    def init(self: Any, d: Any, *more: Any, **options: Any) -> None:
         method(self, d, *more, **options)
-        self.width_given = d
+        self.width_given = d if isinstance(d, int) else None
 
     init.remembers = True  # type: ignore[attr-defined]
     return init

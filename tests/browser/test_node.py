@@ -151,7 +151,7 @@ def test_it_draws_and_completes_what_the_run_does(runs, pages, name):
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda p: language(p, mixers=("softmax",)), "not CausalSoftmaxAttention"),
+        (lambda p: language(p, mixers=("softmax",)), "layer 0 is CausalSoftmaxAttention"),
         (lambda p: language(p, "bpe"), "bytes and chars exactly"),
         (lambda p: pixels(p, shape=(3, 3, 2)), "3×3×2"),
         (lambda p: language(p, scale=1e9), "beyond f16's 65504"),

@@ -127,7 +127,7 @@ def test_wrong_run(command, tmp_path, reviews):
 
 
 def test_generate_from_a_classifier_is_refused(command, trained):
-    assert "pixels" in one_line(command("generate", trained), 2)
+    assert "subquad predict RUN FILE" in one_line(command("generate", trained), 2)
 
 
 @pytest.mark.usefixtures("trained")

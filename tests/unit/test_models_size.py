@@ -1,22 +1,20 @@
 """The size of a model is known before it is made, and what cannot be is refused."""
 
-import inspect
 from dataclasses import replace
 
 import pytest
 import torch
 
 from subquad.errors import UsageError
-from subquad.mixers import names, options
+from subquad.mixers import names
 from subquad.models import size
 from subquad.models.size import free_memory, refuse_too_large, size_of
 from subquad.tasks import TASKS, task_class
-from tests.cases import REQUIRED
 from tests.e2e.conftest import ROWS, TINY, csv
 
 
 def fitted(task, tmp_path):
-    data = csv(tmp_path / "a.csv", [(t, i) for i, (t, _) in enumerate(ROWS)])
+    data = csv(tmp_path / "a.csv", [(t, i % 7) for i, (t, _) in enumerate(ROWS)])
     text = tmp_path / "a.txt"
     text.write_text("one line and\nanother one\n\n" * 40)
     path = {"classify": data, "regress": data, "pixels": "digits"}.get(task, text)
@@ -34,9 +32,7 @@ def fitted(task, tmp_path):
 def test_the_size_is_that_of_the_model_made_and_nothing_is_drawn(task, tmp_path):
     task = fitted(task, tmp_path)
     for mixer in names(causal=task.causal):
-        needed = options(mixer, causal=task.causal)
-        given = {n: REQUIRED[n] for n, v in needed.items() if v is inspect.Parameter.empty}
-        model = replace(task.config.model, mixers=(mixer,), mixer_options={mixer: given})
+        model = replace(task.config.model, mixers=(mixer,))
         task.config = replace(task.config, model=model)
         made = task.model()
         before = torch.get_rng_state()
