@@ -25,8 +25,8 @@ from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
 from subquad.models.precision import Precision, autocast, device, resolve
 from subquad.optimiser import learning_rate, optimiser
-from subquad.optimiser.size import check_size
-from subquad.run import Run, card, load, score
+from subquad.optimiser.size import made
+from subquad.run import Run, finish, score
 from subquad.signals import caught
 from subquad.storage import TEMPORARY, nothing_left, remove_leftovers, write_text
 from subquad.tasks import Config, Task, check, load_config, task_class
@@ -67,8 +67,9 @@ def train(config: Config, out: str | Path, *, resume: bool = False, watch: Watch
         loop.begin(resume)
         with caught() as received, closing(loop):
             loop.run(received)
-        run = load(out)
-        write_text(out / "README.md", card(run))
+        run = finish(out, loop.held_out)
+        for text in run.task.remarks():
+            watch({"kind": "note", "text": text}, 1.0)
     return run
 
 
@@ -91,7 +92,7 @@ def _prepared(config: Config, out: Path, on: torch.device, resume: bool, watch: 
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task, on)
+        model = made(task, on)
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
         return _Loop(task.config, out, task, training, held_out, model.to(on), watch)
@@ -110,17 +111,6 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             raise UsageError(
                 f"{out} holds other things ({theirs[0]}) and is no run: choose another directory"
             )
-
-
-def _model(task: Task, on: torch.device) -> nn.Module:
-    try:
-        check_size(task, on)
-        return task.model()
-    except UsageError:
-        raise
-    except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise UsageError(f"this model cannot be made here: {reason}") from None
 
 
 @dataclass
