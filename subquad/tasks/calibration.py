@@ -61,8 +61,9 @@ class Calibration:
         """
         try:
             found = cls(**json.loads((run / FILE).read_text(encoding="utf-8")))
-            if not 0 < float(found.temperature) < math.inf:
-                raise ValueError(f"the temperature is {found.temperature}")
+            t = found.temperature
+            if not (isinstance(t, int | float) and 0 < t < math.inf):
+                raise ValueError(f"the temperature is {t!r}")
         except FileNotFoundError:
             return None
         except (OSError, TypeError, ValueError) as error:

@@ -227,7 +227,15 @@ def test_a_run_without_one_has_temperature_1(trained, tmp_path):
         wanted = logits.sigmoid() if several else logits.softmax(-1)
         (answer,) = old.predict(["match bank"])
         assert list(answer["probabilities"].values()) == pytest.approx(wanted[0].tolist())
-        for bad in ("", "[]", "{}x", '{"temperature": 0}', '{"temperature": "NaN"}', '{"t": 1}'):
+        for bad in (
+            "",
+            "[]",
+            "{}x",
+            '{"temperature": 0}',
+            '{"temperature": NaN}',
+            '{"temperature": "2"}',
+            '{"t": 1}',
+        ):
             path.write_text(bad)
             with pytest.raises(SubquadError, match="is not a calibration"):
                 load(run.path)
