@@ -6,6 +6,7 @@
       config.json  tokenizer.json  labels.json     what the run is
       model.safetensors                            the best weights so far
       metrics.jsonl                                one line per report
+      calibration.json                             classify: the temperature of its probabilities
       README.md                                    the model card
       checkpoints/step-00000120/                   all that resuming needs:
         model.safetensors optimizer.safetensors progress.json

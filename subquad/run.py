@@ -3,6 +3,7 @@
 import copy
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,7 @@ from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
 from subquad.models.precision import autocast, device, resolve
 from subquad.models.size import refuse_too_large
+from subquad.storage import write_text
 from subquad.tasks import Config, Task, check, load_config, task_class
 from subquad.tasks.base import Inputs
 from subquad.tasks.registry import meaningless
@@ -144,14 +146,21 @@ def score(task: Task, model: nn.Module, examples: Examples, config: Config) -> d
     """Evaluate ``model``, which comes back in the mode it was in."""
     if not len(examples):
         raise SubquadError("there is nothing to evaluate: no examples")
-    on = next(model.parameters()).device
     training = model.training
     model.eval()
     try:
-        with torch.inference_mode(), autocast(resolve(config.training.precision, on), on):
-            return task.evaluate(model, examples, _batches(examples, on))
+        with _asked(model, examples, config) as batches:
+            return task.evaluate(model, examples, batches)
     finally:
         model.train(training)
+
+
+@contextmanager
+def _asked(model: nn.Module, examples: Examples, config: Config) -> Iterator[Iterator[Batch]]:
+    """All batches of ``examples``, to be met without gradients and in the run's precision."""
+    on = next(model.parameters()).device
+    with torch.inference_mode(), autocast(resolve(config.training.precision, on), on):
+        yield _batches(examples, on)
 
 
 def _batches(examples: Examples, on: torch.device) -> Iterator[Batch]:
@@ -180,6 +189,16 @@ def load(path: str | Path) -> Run:
     return Run(path, config, task, model.to(device()).eval())
 
 
+def finish(path: Path, held_out: Examples) -> Run:
+    """Open a run whose training has ended, let its task learn what is kept beside the best weights
+    (``Task.finish``), and write the model card."""
+    run = load(path)
+    with _asked(run.model, held_out, run.config) as batches:
+        run.task.finish(path, run.model, batches)
+    write_text(path / "README.md", card(run))
+    return run
+
+
 def card(run: Run) -> str:
     """The model card of a run, as Markdown: what it is, how good it was, how to use it."""
     model, training = run.config.model, run.config.training
@@ -188,6 +207,7 @@ def card(run: Run) -> str:
         for name, value in run.best().items()
     )
     parameters = sum(p.numel() for p in run.model.parameters())
+    remarks = "".join(f"{text[0].upper()}{text[1:]}.\n\n" for text in run.task.remarks())
     name = run.path.name
     use = run.task.usage.replace("RUN", name)
     budget = next(
@@ -206,5 +226,5 @@ On the rows held out from training, which also chose these weights:
 |---|---|
 {best}
 
-    subquad {use}
+{remarks}    subquad {use}
 """

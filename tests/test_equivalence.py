@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from subquad.mixers import fnet, linear, softmax
+from subquad.mixers import fnet, linear, pooling, softmax
 from subquad.mixers.fastformer import bidirectional as fastformer
 from subquad.mixers.fastformer import causal as fastformer_causal
 from subquad.mixers.fastformer.causal import PooledState

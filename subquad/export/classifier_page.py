@@ -67,6 +67,7 @@ def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16")
         "parameters": sum(p.numel() for p in model.parameters()),
         "precision": precision,
         "labels": shown.classes,
+        "temperature": shown.temperature,
         "length": config.data.length,
         "frame": shown.tokenizer.frame,
         "weights_sha256": hashlib.sha256(data).hexdigest(),

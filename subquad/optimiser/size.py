@@ -1,7 +1,9 @@
 """The memory that training a model takes: more than the model."""
 
 import torch
+from torch import nn
 
+from subquad.errors import UsageError
 from subquad.models.size import refuse_too_large
 from subquad.tasks import Task
 
@@ -15,3 +17,19 @@ def check_size(task: Task, on: torch.device) -> None:
     averages = 1 if task.config.training.optimizer == "muon" else 2
     holding = "weights, gradients and the optimiser's averages"
     refuse_too_large(task.model, on, copies=2 + averages, holding=holding)
+
+
+def made(task: Task, on: torch.device) -> nn.Module:
+    """A task's fresh model, to be trained.
+
+    Raises:
+        UsageError: it cannot be made here, or its training does not fit into memory.
+    """
+    try:
+        check_size(task, on)
+        return task.model()
+    except UsageError:
+        raise
+    except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise UsageError(f"this model cannot be made here: {reason}") from None

@@ -166,6 +166,14 @@ class Task(ABC):
     ) -> dict[str, Any]:
         """Metrics over ``batches``, which are all of ``examples``; holds ``score.name``."""
 
+    def finish(self, run: Path, model: nn.Module, batches: Iterator[Batch]) -> None:  # noqa: B027
+        """Learn from all held-out rows what is kept in ``run`` beside the best weights, which
+        ``model`` has: called once, at the end of training."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """What ``finish`` found, a sentence each: the model card has them."""
+        return ()
+
     def inputs(self, path: str) -> Inputs:  # noqa: ARG002
         """The inputs in a file, for ``predict``.
 

@@ -23,6 +23,7 @@ from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Inputs, Labelled, Loss
+from subquad.tasks.calibration import Calibration, calibrated
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
 from subquad.tasks.doubts import about_labels, about_words
 from subquad.tasks.labelled import read_labels
@@ -162,6 +163,7 @@ class Classify(PooledTask):
         classes = examples.answers(Classes)
         rows = split(len(examples), config.data.validation, seed=0, labels=classes)
         task = cls(config, Labels(tuple(map(str, range(10)))), None)
+        task.learning = True
         task.notes = [*filter(None, [digits.also_here()]), *task._settle(length)]
         return task, examples.select(rows[0]), examples.select(rows[1])
 
@@ -184,7 +186,9 @@ class Classify(PooledTask):
         if config.data.path != digits.NAME:
             tokenizer = Tokenizer.load(run / TOKENIZER)
         labels = LabelSets.load(run / LABELS) or Labels.load(run / LABELS)
-        return cls(config, labels, tokenizer)
+        task = cls(config, labels, tokenizer)
+        task.way.calibration = Calibration.load(run)
+        return task
 
     def reading(self) -> ReadOptions:
         return _reading(self.config, several=isinstance(self.labels, LabelSets))
@@ -223,9 +227,22 @@ class Classify(PooledTask):
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
         del examples
+        return self.way.evaluate(model, self._pairs(model, batches), learning=self.learning)
+
+    def _pairs(
+        self, model: nn.Module, batches: Iterator[Batch]
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Truth and logits of each batch."""
         kind = self.way.kind
-        pairs = ((batch.answers(kind), self.outputs(model, batch).float()) for batch in batches)
-        return self.way.evaluate(model, pairs, learning=self.learning)
+        return ((batch.answers(kind), self.outputs(model, batch).float()) for batch in batches)
+
+    def finish(self, run: Path, model: nn.Module, batches: Iterator[Batch]) -> None:
+        self.way.calibration = calibrated(self.way, self._pairs(model, batches))
+        self.way.calibration.save(run)
+
+    def remarks(self) -> tuple[str, ...]:
+        found = self.way.calibration
+        return () if found is None else (found.sentence(),)
 
     def inputs(self, path: str) -> Inputs:
         self._texts()
@@ -264,7 +281,7 @@ class Classify(PooledTask):
             raise UsageError("it reads pairs of texts, and a page one text: --to onnx exports it")
         if isinstance(self.labels, LabelSets):
             raise UsageError("it tells several labels, and a page one class: --to onnx exports it")
-        return ClassOutput(self.tokenizer, self.labels.names)
+        return ClassOutput(self.tokenizer, self.labels.names, self.way.temperature)
 
     def floors(self) -> tuple[str, ...]:
         best = "logistic regression" if self.tokenizer is None else "bag of words"

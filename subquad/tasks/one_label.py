@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from subquad.data.labels import Labels
 from subquad.data.targets import Classes, Target
 from subquad.tasks.base import Score
+from subquad.tasks.calibration import Calibrated, Stated, figures_of
 from subquad.tasks.metrics import classification, confusion
 
 
-class OneLabel:
+class OneLabel(Calibrated):
     """Softmax over the classes ``labels``."""
 
     score = Score("accuracy", higher_is_better=True)
@@ -35,31 +36,36 @@ class OneLabel:
     def evaluate(
         self, model: nn.Module, pairs: Iterable[tuple[Tensor, Tensor]], *, learning: bool
     ) -> dict[str, Any]:
-        """The metrics over pairs of truth and logits. Nothing is chosen on rows, whether or not the
-        model is ``learning``."""
-        del model, learning
-        truth, guess, total = [], [], 0.0
+        """The metrics over pairs of truth and logits: ``loss`` of the logits as they are, and
+        ``ece`` of the calibrated probabilities, which a model that is ``learning`` has not yet."""
+        del model
+        truth, guess, stated, total = [], [], [], 0.0
         for answers, logits in pairs:
+            if not learning:
+                stated.append(self.stated(logits / self.temperature, answers))
             total += float(self.loss(logits, answers, None, 0.0))
             truth.append(answers.cpu().numpy())
             guess.append(logits.argmax(-1).cpu().numpy())
         told = np.concatenate(truth)
-        return self.measured(told, np.concatenate(guess)) | {"loss": total / len(told)}
+        found = self.measured(told, np.concatenate(guess)) | {"loss": total / len(told)}
+        return found | figures_of(stated)
+
+    def stated(self, logits: Tensor, truth: Tensor) -> Stated:
+        """The probability of each row's likeliest class, and whether it is the right one."""
+        top, guess = logits.softmax(-1).max(-1)
+        return top.cpu().numpy(), (guess == truth).cpu().numpy()
 
     def measured(self, truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> dict[str, Any]:
         """Accuracy and all that goes with it."""
         return classification(confusion(truth, guess, len(self.labels)), self.labels)
 
     def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
-        """``label`` and ``probabilities`` of each row."""
+        """``label`` and calibrated ``probabilities`` of each row."""
         del model
-        names = self.labels.names
+        names, chances = self.labels.names, (logits / self.temperature).softmax(-1).tolist()
         return [
-            {
-                "label": names[int(row.argmax())],
-                "probabilities": dict(zip(names, row.tolist(), strict=True)),
-            }
-            for row in logits.softmax(-1)
+            {"label": names[best], "probabilities": dict(zip(names, row, strict=True))}
+            for best, row in zip(logits.argmax(-1).tolist(), chances, strict=True)
         ]
 
     def mistake(self, truth: str, answer: dict[str, Any]) -> dict[str, Any] | None:
@@ -71,9 +77,8 @@ class OneLabel:
 
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
         """What is said of one row."""
-        del model
-        chances = logits.softmax(-1)
-        return f"says {self.labels.names[int(chances.argmax())]} ({float(chances.max()):.0%})"
+        (found,) = self.answers(model, logits.unsqueeze(0))
+        return f"says {found['label']} ({found['probabilities'][found['label']]:.0%})"
 
     def prepare(self, model: nn.Module) -> None:
         """Nothing is kept with the model."""
@@ -81,4 +86,5 @@ class OneLabel:
     def about(self, model: nn.Module) -> dict[str, Any]:
         """What an output stands for."""
         del model
-        return {"outputs": "logits of classes, for a softmax"}
+        outputs = "logits of classes; probabilities are softmax(logits / temperature)"
+        return {"outputs": outputs, "temperature": self.temperature}

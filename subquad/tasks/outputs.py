@@ -43,6 +43,8 @@ class ClassOutput:
 
     tokenizer: Tokenizer
     classes: tuple[str, ...]
+    temperature: float = 1.0
+    """The probabilities are a softmax over the logits divided by it."""
 
 
 #: What can be generated.

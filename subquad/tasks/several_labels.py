@@ -2,7 +2,7 @@
 
 A class is told where its probability reaches a threshold, the same for all classes: that which
 gives the best micro F1 on the rows held out from training. It is kept with the weights, which those
-rows choose too.
+rows choose too. A temperature moves probabilities and threshold alike: the same labels are told.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from subquad.data.label_sets import JOIN, LabelSets
 from subquad.data.targets import ClassSets, Target
 from subquad.tasks.base import Score
+from subquad.tasks.calibration import Calibrated, Stated, figures_of, threshold_at
 from subquad.tasks.metrics import several
 
 Sets = npt.NDArray[np.bool_]
@@ -23,7 +24,7 @@ Sets = npt.NDArray[np.bool_]
 THRESHOLD = "threshold"
 
 
-class SeveralLabels:
+class SeveralLabels(Calibrated):
     """A sigmoid for each of the classes ``labels``."""
 
     score = Score("micro_f1", higher_is_better=True)
@@ -47,10 +48,13 @@ class SeveralLabels:
     def evaluate(
         self, model: nn.Module, pairs: Iterable[tuple[Tensor, Tensor]], *, learning: bool
     ) -> dict[str, Any]:
-        """The metrics over pairs of truth and logits; a model that is ``learning`` gets the
-        threshold that is best on these rows."""
-        truth, chances, total = [], [], 0.0
+        """The metrics over pairs of truth and logits: ``loss`` of the logits as they are, and
+        ``ece`` of the calibrated probabilities. A model that is ``learning`` has none of those, and
+        gets the threshold that is best on these rows."""
+        truth, chances, stated, total = [], [], [], 0.0
         for answers, logits in pairs:
+            if not learning:
+                stated.append(self.stated(logits / self.temperature, answers))
             total += float(self.loss(logits, answers, None, 0.0))
             truth.append(answers.cpu().numpy())
             chances.append(logits.sigmoid().cpu().numpy())
@@ -58,22 +62,31 @@ class SeveralLabels:
         if learning:
             _threshold(model).fill_(best_threshold(told, found))
         least = float(_threshold(model))
-        measured = self.measured(told, found >= least)
-        return measured | {"threshold": least, "loss": total / len(told)}
+        measured = self.measured(told, found >= least) | figures_of(stated)
+        return measured | {"threshold": self._told_from(model), "loss": total / len(told)}
+
+    def stated(self, logits: Tensor, truth: Tensor) -> Stated:
+        """The probability of every class of every row, and whether the row has it."""
+        return logits.sigmoid().flatten().cpu().numpy(), truth.bool().flatten().cpu().numpy()
+
+    def _told_from(self, model: nn.Module) -> float:
+        """The calibrated probability from which on a class is told."""
+        return threshold_at(float(_threshold(model)), self.temperature)
 
     def measured(self, truth: Sets, guess: npt.NDArray[Any]) -> dict[str, Any]:
         """Micro and macro F1, and how many rows are told exactly."""
         return several(truth, guess.astype(np.bool_), self.labels.names)
 
     def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
-        """``labels`` and ``probabilities`` of each row."""
-        names, least = self.labels.names, float(_threshold(model))
+        """``labels`` and calibrated ``probabilities`` of each row."""
+        names, told = self.labels.names, logits.sigmoid() >= float(_threshold(model))
+        chances = (logits / self.temperature).sigmoid()
         return [
             {
-                "labels": [name for name, p in zip(names, row, strict=True) if p >= least],
+                "labels": [name for name, yes in zip(names, which, strict=True) if yes],
                 "probabilities": dict(zip(names, row, strict=True)),
             }
-            for row in logits.sigmoid().tolist()
+            for which, row in zip(told.tolist(), chances.tolist(), strict=True)
         ]
 
     def mistake(self, truth: str, answer: dict[str, Any]) -> dict[str, Any] | None:
@@ -99,8 +112,11 @@ class SeveralLabels:
 
     def about(self, model: nn.Module) -> dict[str, Any]:
         """What an output stands for."""
-        outputs = "logits of labels, a sigmoid for each"
-        return {"outputs": outputs, "threshold": float(_threshold(model))}
+        outputs = (
+            "logits of labels; probabilities are sigmoid(logits / temperature), each by itself"
+        )
+        about: dict[str, Any] = {"outputs": outputs, "temperature": self.temperature}
+        return about | {"threshold": self._told_from(model)}
 
 
 def _threshold(model: nn.Module) -> Tensor:

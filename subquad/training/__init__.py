@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from subquad import checkpoint, transfer
 from subquad.errors import UsageError
 from subquad.locking import LOCK, alone_in
 from subquad.models.precision import Precision, device, resolve
-from subquad.optimiser.size import check_size
-from subquad.run import Run, card, load
+from subquad.optimiser.size import made
+from subquad.run import Run, finish
 from subquad.signals import caught
-from subquad.storage import TEMPORARY, nothing_left, write_text
-from subquad.tasks import Config, Task, check, load_config, task_class
+from subquad.storage import TEMPORARY, nothing_left
+from subquad.tasks import Config, check, load_config, task_class
 from subquad.training.loop import Loop, Watch
 
 __all__ = ["STORE", "Loop", "Watch", "train"]
@@ -68,8 +67,9 @@ def train(
         loop.begin(resume)
         with caught() as received, closing(loop):
             loop.run(received)
-        run = load(out)
-        write_text(out / "README.md", card(run))
+        run = finish(out, loop.held_out)
+        for text in run.task.remarks():
+            watch({"kind": "note", "text": text}, 1.0)
     return run
 
 
@@ -93,7 +93,7 @@ def _prepared(config: Config, out: Path, given: Any, resume: bool, watch: Watch)
         alone = "nothing is held out: the last weights are kept, unscored"
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
-        model = _model(task, device())
+        model = made(task, device())
         if config.training.start and not (resume and checkpoint.checkpoints(out)):
             watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
         return Loop(task.config, out, task, training, held_out, model.to(device()), watch)
@@ -112,14 +112,3 @@ def _check(config: Config, out: Path, resume: bool) -> None:
             raise UsageError(
                 f"{out} holds other things ({theirs[0]}) and is no run: choose another directory"
             )
-
-
-def _model(task: Task, on: torch.device) -> nn.Module:
-    try:
-        check_size(task, on)
-        return task.model()
-    except UsageError:
-        raise
-    except (RuntimeError, MemoryError, OverflowError, TypeError, ValueError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise UsageError(f"this model cannot be made here: {reason}") from None

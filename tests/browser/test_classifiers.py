@@ -12,6 +12,7 @@ from subquad.errors import UsageError
 from subquad.export.check import ask, check
 from subquad.export.chromium import Chromium
 from subquad.export.web import web
+from subquad.tasks.calibration import Calibration
 from subquad.tasks.regress import Regress
 from tests.browser.classifiers import LABELS, classifier
 from tests.browser.test_chromium import fill, opened, status
@@ -63,6 +64,16 @@ def test_every_choice_of_a_model(tmp_path, mixer, model):
     run = classifier(tmp_path / "run", mixer, **model)
     web(run, tmp_path / "page.html", "f32")
     agrees(run, tmp_path / "page.html")
+
+
+@pytest.mark.usefixtures("need_node")
+def test_its_probabilities_are_calibrated(tmp_path):
+    run = classifier(tmp_path / "run")
+    plain = answers(run, TEXTS)
+    run.task.way.calibration = Calibration(2.5, 1000)
+    page = web(run, tmp_path / "page.html", "f32").out
+    assert agrees(run, page)["worst"] < 1e-5, "the self-test compares logits"
+    assert not torch.allclose(torch.tensor(answers(run, TEXTS)), torch.tensor(plain), atol=0.01)
 
 
 @pytest.mark.usefixtures("need_node")

@@ -20,6 +20,7 @@ from subquad.export import onnx as exporting
 from subquad.export.onnx import onnx
 from subquad.mixers import names
 from subquad.tasks import task_class
+from subquad.tasks.calibration import Calibration
 from subquad.tasks.classify import Classify
 from tests.browser.conftest import SMALL, language, made
 
@@ -68,14 +69,19 @@ LONG = [
 )
 def test_a_classifier_answers_as_the_run_does(tmp_path, mixer, model):
     run = classifier(tmp_path / "run", mixer, **model)
+    run.task.way.calibration = Calibration(1.7, 1000)
     found = onnx(run, tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "about.json").read_text("utf-8"))
+    assert about["temperature"] == 1.7
+    assert about["outputs"].endswith("softmax(logits / temperature)")
     made = ["about.json", "labels.json", "model.onnx", "selftest.safetensors", "tokenizer.json"]
     assert found.files == made
     assert found.worst < 1e-4
     texts = ["x", "a longer text than that", "é" * 40, "y" * 150]
     logits = torch.from_numpy(classes(tmp_path / "out", texts, run))
     wanted = [list(a["probabilities"].values()) for a in run.predict(texts)]
-    torch.testing.assert_close(logits.softmax(-1), torch.tensor(wanted), atol=1e-4, rtol=0)
+    chances = (logits / about["temperature"]).softmax(-1)
+    torch.testing.assert_close(chances, torch.tensor(wanted), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(

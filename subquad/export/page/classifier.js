@@ -105,7 +105,8 @@ function logits(ids) {
 }
 
 function classify({ text }) {
-  const started = performance.now(), { ids, all, read } = encode(text), chances = softmax(logits(ids));
+  const started = performance.now(), { ids, all, read } = encode(text);
+  const chances = softmax(logits(ids).map((z) => z / about.temperature));
   const unknown = all.slice(0, read).filter((id) => id === tokenizer.unknown).length;
   return { kind: "classes", chances, tokens: all.length, read, unknown,
     seconds: (performance.now() - started) / 1000 };
