@@ -68,7 +68,7 @@ def test_topic_scores_on_the_test_file_and_shows_the_bag_of_words(files, tmp_pat
 
 
 def test_topic_refuses_more_than_two_files(tmp_path):
-    with pytest.raises(UsageError, match="takes TRAIN and perhaps TEST, found 3"):
+    with pytest.raises(UsageError, match="takes TRAIN and optionally TEST, but 3 files"):
         run("fastformer-topic", Job(tmp_path / "out", ("a", "b", "c")), "")
 
 
