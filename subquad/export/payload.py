@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from subquad.errors import UsageError
-from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
+from subquad.generation.packing import ROW, Packed, pack, rounded_model, tensors
 from subquad.models import CausalModel
 from subquad.models.shared_levels import settle
 
@@ -73,9 +73,9 @@ def _halves(model: CausalModel, packed: Packed) -> tuple[list[tuple[bool, int]],
     runs: list[tuple[bool, int]] = []
     data: list[bytes] = []
     at = 0
-    for piece in pieces(model, "fp32"):
-        matrix = piece.dim() == 2
-        count = math.prod(-(-n // ROW) * ROW for n in piece.shape)
+    for tensor in tensors(model, "fp32"):
+        matrix = tensor.dim() == 2
+        count = math.prod(-(-n // ROW) * ROW for n in tensor.shape)
         part = numbers[at : at + count]
         data.append(_bytes((part.half() if matrix else part).contiguous().view(torch.uint8)))
         at += count

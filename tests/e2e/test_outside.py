@@ -107,7 +107,7 @@ def test_it_generates(tmp_path):
     code, _, err = answers.pop()
     assert code == 2
     assert err.count("\n") == 1
-    assert "layer 0 is RunningMean; the engine runs linear, convolution" in err
+    assert "layer 0 is RunningMean; the engine supports linear, convolution" in err
     _, evaluated, written, *_ = check(answers)
     assert json.loads(evaluated)["bits_per_byte"] > 0
     assert written.startswith("It was")
