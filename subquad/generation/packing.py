@@ -233,7 +233,7 @@ def _bytes(tensor: Tensor) -> Tensor:
     tensor = tensor.detach().cpu()
     filled = nn.functional.pad(tensor, (0, -tensor.shape[-1] % ROW))
     if tensor.dim() == 2:
-        filled = nn.functional.pad(filled, (0, 0, 0, -len(piece) % ROW))
+        filled = nn.functional.pad(filled, (0, 0, 0, -len(tensor) % ROW))
         filled = rearrange(filled, "(m i) (n j) -> m n i j", i=TALL, j=ROW)
         if tensor.dtype == torch.bfloat16:
             filled = rearrange(filled, "m n i (half j) -> m n i (j half)", half=2)

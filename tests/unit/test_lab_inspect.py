@@ -51,7 +51,7 @@ def test_every_mixer_can_be_looked_into(tmp_path, pooling):
     assert channelled == {"softmax", "linear", "fastformer"}
     for weights in found.texts[0].weights.values():
         np.testing.assert_allclose(weights.sum(0), 1, atol=1e-5)
-    for title in ("Which words get weight", "What each head collects", "Topics of the state"):
+    for title in ("Which words get weight", "What each head prefers", "Topics of the state"):
         assert title in page
     for title in ("effective rank", "spectrum over time", "Attention maps"):
         assert title in page

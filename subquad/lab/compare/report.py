@@ -13,7 +13,7 @@ from subquad.lab.compare import figures
 from subquad.lab.compare.budget import in_words
 from subquad.lab.compare.comparison import RESULTS, Comparison
 from subquad.lab.compare.confusion import confusion
-from subquad.lab.compare.floors import MAJORITY
+from subquad.lab.compare.floors import BAG, MAJORITY
 from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series
