@@ -1,11 +1,11 @@
-"""One token of generation: the step engine against ONNX Runtime on the graph of the same run.
+"""Generation token by token: the step engine against ONNX Runtime on the exported graph.
 
     python benchmarks/against_onnxruntime.py --out results/onnxruntime.json
-    python benchmarks/against_onnxruntime.py --web DIST     # and in Chromium, one thread each
+    python benchmarks/against_onnxruntime.py --web DIST     # also in Chromium, one thread each
 
 The model is that of ``subquad bench``: 8 layers of width 256, random weights. Candidates take
 turns; ratios are medians over rounds. DIST is the folder ``dist`` of onnxruntime-web (npm).
-Needs ``subquad[onnx]``; the second form also Chromium.
+Needs ``subquad[onnx]``, and Chromium for the second form.
 """
 
 import argparse
@@ -39,10 +39,10 @@ from subquad.run import Run
 from subquad.tasks import task_class
 from subquad.tasks.language import Language
 
-#: Tokens timed together.
+#: Tokens generated in one timed call.
 TOGETHER = 128
-#: Seconds between two candidates: ONNX Runtime's threads spin for 60 ms after their last call, and
-#: whoever begins then has one core less.
+#: Seconds to wait between two candidates: ONNX Runtime's threads keep spinning for 60 ms after a
+#: call, which would take a core away from the next candidate.
 PAUSE = 0.2
 WEB_TOKENS = 200
 ORT = "ONNX Runtime"
@@ -50,7 +50,7 @@ PAGE = Path(__file__).with_name("onnxruntime_web.html")
 
 
 def language_run(path: Path) -> Run:
-    """The bench's model as a run on bytes."""
+    """The model of ``subquad bench`` as an untrained language run on bytes."""
     torch.manual_seed(0)
     config = task_class("language").defaults()
     model = replace(
@@ -75,7 +75,7 @@ def _session(folder: Path, threads: int) -> Any:
 
 
 def _state_shapes(session: Any) -> dict[str, list[int]]:
-    """Of one stream's states, by the names of the graph's inputs."""
+    """Shapes of the decoder state of one sequence, by the names of the graph's inputs."""
     return {
         i.name: [n if isinstance(n, int) else 1 for n in i.shape]
         for i in session.get_inputs()
@@ -84,7 +84,7 @@ def _state_shapes(session: Any) -> dict[str, list[int]]:
 
 
 def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
-    """``TOGETHER`` greedy tokens by ONNX Runtime, states fed back as they come out."""
+    """Greedy decoding of ``TOGETHER`` tokens with ONNX Runtime, feeding the states back."""
     session = _session(folder, threads)
     states = _state_shapes(session)
     results = [o.name for o in session.get_outputs()]
@@ -105,13 +105,13 @@ def _graph(folder: Path, threads: int) -> Callable[[], list[int]]:
 
 
 def _interleave(ways: dict[str, Callable[[], object]], seconds: float) -> Times:
-    """As ``lab.timing`` does, with a pause before each."""
+    """Like ``lab.instruments.timing.interleave``, with a pause before each candidate."""
     rounds: dict[str, list[float]] = {name: [] for name in ways}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(rounds[ORT]) < 3:
         for name, run in ways.items():
             time.sleep(PAUSE)
-            run()  # what a pause has emptied is filled again
+            run()  # warm the caches up again after the pause
             begun = time.perf_counter()
             run()
             rounds[name].append(time.perf_counter() - begun)
@@ -135,7 +135,7 @@ def native(run: Run, folder: Path, seconds: float) -> dict[str, Any]:
     graph = _graph(folder, threads)
     made = decoders["engine fp32"].run(start, TOGETHER, greedy, Streams.fresh(1))
     if made[0].tolist() != graph():
-        raise SystemExit("the graph and the engine do not draw the same tokens")
+        raise SystemExit("the graph and the engine do not generate the same tokens")
     times = _interleave({**ways, ORT: graph}, seconds)
     return {
         "threads": threads,
@@ -156,7 +156,7 @@ def _served(folder: Path) -> Iterator[str]:
 
 
 def _page_rate(browser: Chromium, url: str) -> float:
-    """Tokens/s that an exported page states for ``WEB_TOKENS`` greedy ones."""
+    """Tokens/s that an exported page reports for ``WEB_TOKENS`` greedy tokens."""
     browser.open(url)
     browser.wait(f"document.documentElement.dataset.ready && location.href === '{url}'")
     browser.run(
@@ -166,10 +166,10 @@ def _page_rate(browser: Chromium, url: str) -> float:
     )
     status = browser.wait(
         "!document.getElementById('go').disabled && "
-        "/[0-9] tokens a second/.test(document.getElementById('status').textContent) && "
+        "/[0-9] tokens per second/.test(document.getElementById('status').textContent) && "
         "document.getElementById('status').textContent"
     )
-    found = re.search(r"([\d.,]+) tokens a second", status)
+    found = re.search(r"([\d.,]+) tokens per second", status)
     assert found is not None, status
     return float(found[1].replace(",", ""))
 
@@ -182,7 +182,7 @@ def _graph_rate(browser: Chromium, url: str) -> float:
 
 
 def in_browser(run: Run, folder: Path, dist: Path, rounds: int) -> dict[str, Any]:
-    """Tokens/s of a page (f16 and f32 weights) and of onnxruntime-web, one thread each."""
+    """Tokens/s of exported pages (f16 and f32 weights) and of onnxruntime-web, one thread each."""
     (folder / "dist").symlink_to(dist.resolve())
     shapes = _state_shapes(_session(folder / "graphs", threads=1))
     (folder / "ort.html").write_text(

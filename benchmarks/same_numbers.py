@@ -1,11 +1,11 @@
-"""A change that should not move numbers shows identical ones: train every task with every mixer for
-a few steps, and keep each step's loss and a digest of the weights.
+"""Checks that a change does not change any numbers: trains every task with every mixer for a few
+steps, and records the loss of each step and a digest of the weights.
 
     python benchmarks/same_numbers.py --out before.json      # in the checkout before the change
     python benchmarks/same_numbers.py --out after.json       # in the one after it
     python benchmarks/same_numbers.py --compare before.json after.json
 
-Bits are the same on one machine with one number of threads only.
+Results are only bit-identical on the same machine with the same number of threads.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch: beside other work, spin less
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch: do not spin next to other work
 
 import subquad.cli
 from subquad.mixers import names
@@ -63,7 +63,7 @@ WORDS = [
     "to",
 ]
 
-#: (name, task, flags) beside every mixer of every task with nothing else said.
+#: (name, task, flags) of cases in addition to every mixer of every task with default settings.
 SPECIAL = [
     ("pairs", "classify", ["--pair", "second", "--pooling", "pooler", "--types", "2"]),
     ("weights", "classify", ["--class-weights", "--label-smoothing", "0.2"]),
@@ -83,7 +83,7 @@ SPECIAL = [
 
 
 def data(folder: Path) -> None:
-    """A table with classes and numbers, and a plain text; the same ones always."""
+    """Write a table with classes and numbers, and a text file, always with the same contents."""
     draw = random.Random(1)
 
     def sentence() -> str:
@@ -98,7 +98,7 @@ def data(folder: Path) -> None:
 
 
 def cases() -> Iterator[tuple[str, str, list[str]]]:
-    """(name, task, flags)."""
+    """All cases as (name, task, flags)."""
     for task in ("classify", "regress", "masked", "language", "pixels"):
         for mixer in names(causal=task in ("language", "pixels")):
             yield f"{task} {mixer}", task, ["--mixer", mixer]
@@ -109,7 +109,7 @@ def cases() -> Iterator[tuple[str, str, list[str]]]:
 
 
 def where(name: str, task: str) -> list[str]:
-    """The data and how it is read."""
+    """The arguments for the data and how it is read."""
     if task == "pixels" or name == "digits":
         return ["digits"]
     if task in ("masked", "language"):
@@ -119,7 +119,7 @@ def where(name: str, task: str) -> list[str]:
 
 
 def taken(folder: Path) -> dict[str, Any]:
-    """Each case's losses and digest of weights."""
+    """Train every case; return its metrics and the digest of its weights."""
     found: dict[str, Any] = {}
     for number, (name, task, flags) in enumerate(cases()):
         out = folder / f"run{number}"
@@ -142,7 +142,7 @@ def taken(folder: Path) -> dict[str, Any]:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Say what moved; the exit code."""
+    """Print which cases differ and return the exit code."""
     old, new = (json.loads(p.read_text("utf-8")) for p in (before, after))
     moved = [name for name in old if old[name] != new.get(name)]
     same = len(old) - len(moved)
@@ -152,8 +152,8 @@ def compare(before: Path, after: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--compare", type=Path, nargs=2)
+    parser.add_argument("--out", type=Path, help="JSON file to write")
+    parser.add_argument("--compare", type=Path, nargs=2, help="two JSON files to compare")
     given = parser.parse_args()
     if given.compare:
         sys.exit(compare(*given.compare))

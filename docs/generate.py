@@ -1,4 +1,5 @@
-"""Pages of docs/ that are made from results/: run after a result has changed. A test compares."""
+"""Generates those pages of docs/ that follow from results/; run it after a result has changed. A
+test checks that the pages are up to date."""
 
 import json
 import re
@@ -19,7 +20,7 @@ def table(made: Table) -> str:
 
 
 def drawing(made: Picture) -> str:
-    """The drawing of a report as a file of its own, in light and dark."""
+    """A report's figure as a stand-alone SVG file, for light and dark mode."""
     light, dark = (re.findall(r"--[\w-]+: #\w+;", part) for part in _themes(str(style())))
     css = f"svg{{{' '.join(light)} font-family: sans-serif}}"
     css += f"@media (prefers-color-scheme: dark){{svg{{{' '.join(dark)}}}}}"
@@ -33,7 +34,7 @@ def _themes(css: str) -> tuple[str, str]:
 
 
 def ablation(document: dict[str, Any]) -> dict[str, str]:
-    """The page of the recipe fastformer-ablation and its drawing, by path under docs/."""
+    """The page of the recipe fastformer-ablation and its figure, by path under docs/."""
     results, m = document["results"], document["machine"]
     pictures = {f"pictures/fastformer-ablation-{i}.svg": p for i, p in enumerate(picture(results))}
     lines = [
@@ -49,7 +50,7 @@ def ablation(document: dict[str, Any]) -> dict[str, str]:
         "## How this was measured",
         "\n".join(f"* {line}" for line in distance(results, full=document["full"])),
         f"`{document['command']}`, commit {m['commit']}, {m['processor']}, {m['threads']} thread, "
-        f"{m['date']}. Numbers: `results/fastformer-ablation.json`; page made by "
+        f"{m['date']}. The numbers are in `results/fastformer-ablation.json`. Page made by "
         "`python docs/generate.py`.",
     ]
     page = "\n\n".join(lines) + "\n"
@@ -62,7 +63,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _machine(document: dict[str, Any], folder: str) -> list[str]:
-    """One machine's section of the page about speed."""
+    """The section about one machine on the page about speed."""
     e, rows = document["environment"], document["rows"]
     found = {(r["kind"], r["name"], r["t"]): r for r in rows}
     lengths = document["config"]["lengths"]
@@ -76,10 +77,10 @@ def _machine(document: dict[str, Any], folder: str) -> list[str]:
         "",
         [
             "tokens",
-            "forward, times softmax",
-            "times torch",
-            "both ways, times softmax",
-            "times torch",
+            "forward, over softmax",
+            "over torch",
+            "forward and backward, over softmax",
+            "over torch",
         ],
         [[f"{t:,}", *times("forward", t), *times("forward+backward", t)] for t in lengths],
     )
@@ -94,28 +95,30 @@ def _machine(document: dict[str, Any], folder: str) -> list[str]:
     missed = [f"{t['text']}: {t['found']:.3g}" for t in document["targets"] if not t["passed"]]
     return [
         f"## {e['processor']}, {e['cores']} cores, {e['kernels']['instruction_set']}",
-        f"Causal linear attention, one row, 8 heads of 64, fp32, {e['threads']} threads: how "
-        "many times as fast as causal softmax (torch's own), and as the same in chunks of torch. "
-        "Median and quartiles.",
+        f"Speed-up of causal linear attention (batch size 1, 8 heads of 64, fp32, {e['threads']} "
+        "threads) over torch's own causal softmax attention (median and quartiles), and over "
+        "chunked linear attention in torch:",
         table(causal),
-        f"![Milliseconds over tokens](../{folder}/bench.svg)",
-        "A training step of four layers (d 256, 8 heads, 8,192 tokens in rows of this length, "
-        f"{e['precision'].partition('steps in ')[2]}), in times of the same without any mixing:",
+        f"![Milliseconds against sequence length](../{folder}/bench.svg)",
+        "Time of a training step of four layers (d 256, 8 heads, 8,192 tokens in sequences of the "
+        f"given length, {e['precision'].partition('steps in ')[2]}), relative to a step without "
+        "mixing:",
         table(step),
-        f"MiB over the inputs, forward and backward at {max(lengths):,} tokens: {memory}.",
-        "Aims of the project that this run does not reach:",
+        f"Peak memory of a forward and backward pass at {max(lengths):,} tokens in MiB, inputs not "
+        f"counted: {memory}.",
+        "The project's targets that this run misses:",
         "\n".join(f"* {line}" for line in missed),
         f"`{e['command']}`, commit {e['commit']}, {e['date']}.",
     ]
 
 
 def speed(*folders: str) -> dict[str, str]:
-    """The page about speed, a section for each machine."""
+    """The page about speed, with a section for each machine."""
     lines = [
         "# How fast?",
-        "Measured by `subquad bench`, candidates in turn in one run, threads pinned. Ratios of "
-        "different machines are not to be compared, and the commits differ: what came later is in "
-        "`LOG.md`. Page made by `python docs/generate.py`.",
+        "Measured with `subquad bench`: all candidates take turns within one run, with pinned "
+        "threads. Don't compare ratios between machines, because the commits differ too; `LOG.md` "
+        "has later results. Page made by `python docs/generate.py`.",
     ]
     for folder in folders:
         lines += _machine(_read(ROOT / folder / "bench.json"), folder)
@@ -123,7 +126,7 @@ def speed(*folders: str) -> dict[str, str]:
 
 
 def pages() -> dict[str, str]:
-    """Every generated page by its path under docs/."""
+    """All generated pages by path under docs/."""
     found = ROOT / "results" / "fastformer-ablation.json"
     made = ablation(_read(found))
     return made | speed("results/kernels-avx2", "results/kernels")

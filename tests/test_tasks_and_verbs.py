@@ -90,7 +90,7 @@ REFUSED = {
     ("pairs", "web"): "it reads pairs of texts, and a page one text",
     ("digits", "generate"): NO_GENERATE,
     ("digits", "predict"): "it predicts from pixels, not texts",
-    ("digits", "inspect"): "reads no text",
+    ("digits", "inspect"): "does not read text",
     ("digits", "web"): "it reads pixels, and a page reads texts",
     ("regress", "generate"): NO_GENERATE,
     ("regress", "web"): "the task is regress; a page shows texts, pictures or classes",
@@ -98,13 +98,13 @@ REFUSED = {
     ("masked", "predict"): TUNED,
     ("masked", "generate"): TUNED,
     ("masked", "web"): "the task is masked; a page shows texts, pictures or classes",
-    ("masked", "onnx"): "no graph is made of a Pretraining",
+    ("masked", "onnx"): "causal models, not Pretraining",
     ("pixels", "predict"): GENERATES,
-    ("pixels", "inspect"): "reads no text",
+    ("pixels", "inspect"): "does not read text",
     ("tones", "generate"): NO_GENERATE,
-    ("tones", "inspect"): "reads no text",
+    ("tones", "inspect"): "does not read text",
     ("tones", "web"): "the task is tones; a page shows texts, pictures or classes",
-    ("tones", "onnx"): "no graph is made of a Listener",
+    ("tones", "onnx"): "causal models, not Listener",
 }
 
 

@@ -1,1 +1,1 @@
-"""A trained run as something to give away: one HTML page, or ONNX files."""
+"""Export of a trained run, as a self-contained HTML page or as ONNX files."""

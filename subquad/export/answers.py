@@ -1,13 +1,13 @@
-"""What torch says: the answers that a folder of ONNX files carries and is held to.
+"""Reference outputs computed by torch, which a folder of ONNX files contains for its self-test.
 
-One safetensors file of cases, named by their size: ``3x17.`` are 3 rows of 17 tokens.
+They are one safetensors file of cases named by size: ``3x17.`` is a batch of 3 rows of 17 tokens.
 
 | name | content |
 |---|---|
-| ``tokens``, ``mask`` | int64, bool [rows, length]: what is read, rows of unlike lengths |
-| ``logits`` | of a classifier [rows, classes]; after a causal model's last token [rows, tokens] |
+| ``tokens``, ``mask`` | the input, int64 and bool [rows, length]; rows differ in length |
+| ``logits`` | classifier: [rows, classes]; causal: after the last token, [rows, vocabulary] |
 | ``steps.0.token``, ``steps.0.logits``, … | causal: torch's likeliest token, logits after it |
-| ``end.next_position``, ``end.next_layers.0.s``, … | causal: first row's state after the steps |
+| ``end.next_position``, ``end.next_layers.0.s``, … | causal: first row's state after all steps |
 """
 
 from collections.abc import Callable
@@ -21,18 +21,18 @@ from subquad.models import CausalModel, Classifier, Embedding
 from subquad.storage import write_tensors
 
 FILE = "selftest.safetensors"
-#: None of them is the size of the example that a graph is made with.
+#: Sizes of the cases; all differ from the example inputs that the graphs are traced with.
 ROWS, LENGTHS = (1, 3), (1, 17, 300)
 STEPS = 2
-#: Tokens and mask → the tokens' types, or None (``Task.types``).
+#: A function from tokens and mask to token types, or None (``Task.types``).
 Types = Callable[[Tensor, Tensor], Tensor | None]
 
 
 def save(
     model: Classifier | CausalModel, types: Types, names: list[str], longest: int, path: Path
 ) -> None:
-    """Write torch's answers; ``types`` are those of a classifier's tokens, ``names`` those of a
-    causal model's states."""
+    """Write torch's outputs to ``path``. ``types`` gives a classifier's token types, ``names`` are
+    the names of a causal model's states, and ``longest`` is the maximum length."""
     found: dict[str, Tensor] = {}
     with torch.no_grad():
         for length in sorted({max(1, min(n, longest)) for n in LENGTHS}):
@@ -46,17 +46,17 @@ def save(
 
 
 def rows_of(tokens: int, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """Ids below ``tokens`` that are not their positions, and a mask of lengths that differ."""
+    """Ids below ``tokens`` that differ from their positions, and a mask with different lengths."""
     ids = (torch.arange(rows * length) * 7 + 3).reshape(rows, length) % tokens
     real = torch.tensor([length - i * (length // 3) for i in range(rows)])
     return ids, torch.arange(length) < real.unsqueeze(1)
 
 
 def known_tokens(model: Classifier) -> int:
-    """The ids that a row may hold: the one that stands for the row is not among them."""
+    """The number of ids that a row may contain, which does not include the CLS token."""
     front = model.encoder.embedding
     if not isinstance(front, Embedding):
-        raise UsageError("no graph is made of a model that reads frames: tokens are expected")
+        raise UsageError("a model that reads frames cannot be exported to ONNX, only one of tokens")
     return front.tokens.num_embeddings - (model.cls is not None)
 
 
@@ -66,7 +66,7 @@ def _classes(model: Classifier, types: Types, rows: int, length: int) -> dict[st
 
 
 def _continued(model: CausalModel, names: list[str], rows: int, length: int) -> dict[str, Tensor]:
-    """A prompt with padding on the left, then the likeliest tokens one by one."""
+    """A prompt with padding on the left, followed by greedy decoding."""
     tokens, mask = rows_of(model.outputs, rows, length)
     mask = mask.flip(1)
     logits, state = model.scan(tokens, None, mask)

@@ -1,5 +1,5 @@
-"""``engine.wasm`` from the step engine's C++: what ``make wasm`` does. The compiler is Zig's, from
-the package ``ziglang``, one version of which gives the same bytes on every machine."""
+"""Compiles the step engine's C++ to ``engine.wasm``, for ``make wasm``. The compiler is Zig's, from
+the package ``ziglang``; the same version produces the same bytes on every machine."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ _SOURCES = (
     _CORE / "sampling.cpp",
     *(_HERE / "wasm" / name for name in ("page.cpp", "memory.cpp", "arithmetic.cpp")),
 )
-#: As CMakeLists.txt has them for the native engine, where they mean something here.
+#: The same flags as for the native engine in CMakeLists.txt, as far as they apply here.
 _COMPILE = [
     "-target",
     "wasm32-wasi",
@@ -37,7 +37,7 @@ _COMPILE = [
     "-ffp-contract=off",
     "-fvisibility=hidden",
 ]
-#: No C library and no start: a page has nothing to supply.
+#: No C library and no start function, so that the page does not have to provide anything.
 _LINK = [
     "--no-entry",
     "--gc-sections",
@@ -53,19 +53,19 @@ def build(out: Path) -> None:
     """Compile the engine to ``out``.
 
     Raises:
-        SubquadError: there is no compiler, no source, or it does not compile.
+        SubquadError: the compiler or the source is missing, or compilation fails.
     """
     if find_spec("ziglang") is None:
-        raise SubquadError("the page's engine is compiled by the package ziglang, not found here")
+        raise SubquadError("building the page's engine needs a compiler: pip install ziglang")
     if not _CORE.is_dir():
-        raise SubquadError(f"{_CORE} is not there: the engine is built from a source checkout")
+        raise SubquadError(f"{_CORE} does not exist: build the engine in a source checkout")
     with tempfile.TemporaryDirectory(prefix="subquad-") as scratch:
         objects = []
         for source in _SOURCES:
             objects.append(str(Path(scratch) / f"{source.stem}.o"))
             _zig("c++", *_COMPILE, f"-I{_CORE}", "-c", str(source), "-o", objects[-1])
         _zig("wasm-ld", *_LINK, *objects, "-o", str(out))
-    out.chmod(0o644)  # the linker makes it a program
+    out.chmod(0o644)  # the linker makes it executable
 
 
 def _zig(*arguments: str) -> None:

@@ -1,42 +1,42 @@
-"""What the ``tokenizers`` library makes of each character, as tables that a page can carry. Its
-Unicode is older than a browser's in one respect and newer in another, and its word characters are
-nobody else's, so a page asks the tables and not the browser."""
+"""How the ``tokenizers`` library treats each character, as tables for a page. Its Unicode data is
+partly older and partly newer than that of browsers, and its definition of word characters is its
+own, so pages use these tables instead of the browser's functions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from tokenizers import Regex, normalizers
 
-#: All code points but surrogates and planes where nothing is assigned or nothing has a meaning.
+#: All code points except surrogates and planes that are unassigned or for private use.
 _POINTS = (*range(0xD800), *range(0xE000, 0x40000), *range(0xE0000, 0xE1000))
 
-#: Combining marks whose order is last and first, whatever stands between them.
+#: Combining marks that are always ordered last and first among other marks.
 LAST, FIRST = "\u0345", "\u0334"
 
 
 @cache
 def classes(*patterns: str) -> list[list[int]]:
-    """For each pattern (of the library's regular expressions), the code points of which one
-    character matches it, as ``ranges``."""
+    """For each pattern (a regular expression of the library), the code points that match it, as
+    ``ranges``."""
     return [ranges(_matching(pattern)) for pattern in patterns]
 
 
 @cache
 def foldings() -> dict[str, list[int]]:
-    """What NFKC and lower case do: ``mapped``, the code points that a decomposition changes, and
-    ``marks``, those whose place among marks it can change, both as ``ranges``; ``lower``: runs
-    of code points that change by the same number, as gap, count, stride and that number."""
+    """How NFKC and lower-casing change characters. ``mapped`` are the code points that
+    decomposition changes, ``marks`` those that it can reorder among combining marks (``ranges``).
+    ``lower`` has runs of code points that are shifted alike: gap, count, stride, shift."""
     compatible, canonical = normalizers.NFKD().normalize_str, normalizers.NFD().normalize_str
     mapped = [c for c, _ in _changed(compatible)]
     marks = [c for c, s in _changed(canonical, f"{LAST}{{}}{FIRST}") if s[0] != LAST]
     lower = _changed(normalizers.Lowercase().normalize_str)
-    # U+0130 alone becomes two characters, and the page knows it.
+    # Only U+0130 becomes two characters; the page handles it separately.
     shifts = [(c, ord(low)) for c, low in lower if len(low) == 1]
     return {"mapped": ranges(mapped), "marks": ranges(marks), "lower": _shifts(shifts)}
 
 
 def _changed(change: Callable[[str], str], around: str = "{}") -> Iterator[tuple[int, str]]:
-    """The code points that ``change`` changes, and to what."""
+    """The code points that ``change`` changes, each with the result."""
     for start in range(0, len(_POINTS), 128):
         some = [(c, around.format(chr(c))) for c in _POINTS[start : start + 128]]
         together = "".join(text for _, text in some)
@@ -46,7 +46,7 @@ def _changed(change: Callable[[str], str], around: str = "{}") -> Iterator[tuple
 
 
 def ranges(points: Iterable[int]) -> list[int]:
-    """Ascending code points as gap, count, gap, count, …: so many left out, so many that follow."""
+    """Ascending code points as gap, count, gap, count, …: skip ``gap``, then take ``count``."""
     found: list[int] = []
     end = 0
     for point in points:
@@ -58,7 +58,7 @@ def ranges(points: Iterable[int]) -> list[int]:
 
 
 def _matching(pattern: str) -> list[int]:
-    """Each match is replaced by one character, so places stay."""
+    """The code points that match; each match is replaced by one character, so positions stay."""
     mark = "\0"
     text = "".join(map(chr, _POINTS[1:]))
     found = normalizers.Replace(Regex(pattern), mark).normalize_str(text)

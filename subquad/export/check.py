@@ -1,4 +1,4 @@
-"""Does an export still compute what torch computed? Its own self-test, run from here."""
+"""Runs the self-test of an export: does it still compute what torch computed?"""
 
 import json
 import re
@@ -12,25 +12,29 @@ from subquad.errors import SubquadError
 from subquad.export import chromium
 from subquad.export.folder import check_folder
 
-#: Seconds that a page may take.
+#: Timeout for a page's self-test, in seconds.
 PATIENCE = 300
 
 
 def check(page: Path) -> dict[str, dict[str, Any]]:
-    """The outcome of the page's self-test under node and in Chromium, where they are there:
-    ``passed``, ``worst`` (largest relative difference of outputs) and whether tokens are torch's
-    (``likeliest`` and ``drawn`` where it generates, ``ids`` where it classifies), or an ``error``.
-    A folder is one of ONNX files (``folder``).
+    """Run an export's self-test: a page's in Node and in Chromium, as far as they are installed, or
+    a folder's of ONNX files in onnxruntime.
+
+    Returns:
+        For each program, ``passed``, ``worst`` (the largest relative difference of outputs) and
+        whether the tokens equal torch's (``likeliest`` and ``drawn`` for pages that generate,
+        ``ids`` for pages that classify), or ``passed`` and an ``error``.
 
     Raises:
-        SubquadError: neither is there, or the file is not a page.
+        SubquadError: the file does not exist or is not a page, or neither Node nor Chromium is
+            installed.
     """
     if page.is_dir():
         return {"onnxruntime": check_folder(page)}
     if not page.is_file():
-        raise SubquadError(f"{page}: no such file")
+        raise SubquadError(f"{page} does not exist; name a page or a folder of ONNX files")
     if '<script id="worker"' not in page.read_text("utf-8", errors="replace"):
-        raise SubquadError(f"{page} is not a page that `subquad export --to web` has made")
+        raise SubquadError(f"{page} is not a page made by `subquad export --to web`")
     found: dict[str, dict[str, Any]] = {}
     if shutil.which("node"):
         answer = ask(page, {"kind": "check"})[-1]
@@ -43,12 +47,12 @@ def check(page: Path) -> dict[str, dict[str, Any]]:
             error = browser.run("document.documentElement.dataset.error")
         found["chromium"] = _outcome(json.loads(result) if result else {"message": error})
     if not found:
-        raise SubquadError("a page is checked by node or Chromium; neither is installed")
+        raise SubquadError("checking a page needs Node or Chromium, and neither is installed")
     return found
 
 
 def ask(page: Path, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-    """The answers of the page's worker to messages, under node."""
+    """Send messages to the page's worker, run by Node, and return all its replies."""
     with as_file(files("subquad.export").joinpath("page", "check.mjs")) as script:
         done = subprocess.run(
             ["node", str(script), str(page)],

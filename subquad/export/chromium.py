@@ -1,5 +1,5 @@
-"""A headless Chromium, spoken to over two pipes (the DevTools protocol): opens a page, evaluates
-JavaScript in it, takes its picture. No port is opened and no driver needed."""
+"""Controls a headless Chromium through the DevTools protocol: opens a page, evaluates JavaScript,
+takes screenshots. It communicates over two pipes, so it needs neither a port nor a driver."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ _OPTIONS = [
     "--remote-debugging-pipe",
 ]
 
-#: The browser reads from its descriptor 3 and writes to its 4.
+#: The browser reads from file descriptor 3 and writes to file descriptor 4.
 _MOVE = """import fcntl, os, sys
 high = [fcntl.fcntl(int(n), fcntl.F_DUPFD, 10) for n in sys.argv[1:3]]
 for descriptor, copy in zip((3, 4), high):
@@ -35,17 +35,21 @@ os.execv(sys.argv[3], sys.argv[3:])"""
 
 
 def find() -> str | None:
-    """The browser's program, if there is one."""
+    """The path of an installed browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Chromium:
-    """One tab. Use it in a ``with`` statement, which ends the browser."""
+    """A browser with one tab. Use it in a ``with`` statement, which closes the browser.
+
+    Raises:
+        SubquadError: no browser is installed.
+    """
 
     def __init__(self, *, width: int = 1000, height: int = 900, dark: bool = False) -> None:
         program = find()
         if program is None:
-            raise SubquadError(f"no browser: none of {', '.join(NAMES)} is installed")
+            raise SubquadError(f"no browser found: install one of {', '.join(NAMES)}")
         self._size, self._dark = (width, height), dark
         self._home = tempfile.TemporaryDirectory(prefix="subquad-", ignore_cleanup_errors=True)
         ours, theirs = os.pipe(), os.pipe()
@@ -87,7 +91,7 @@ class Chromium:
         self._home.cleanup()
 
     def open(self, url: str) -> None:
-        """Go to ``url``; returns before it has loaded (see ``wait``)."""
+        """Navigate to ``url``, without waiting until it has loaded (see ``wait``)."""
         self._call("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
@@ -99,10 +103,10 @@ class Chromium:
         return done["result"].get("value")
 
     def wait(self, script: str, seconds: float = 120) -> Any:
-        """The value of an expression once it is true.
+        """Wait until a JavaScript expression is truthy, and return its value.
 
         Raises:
-            SubquadError: it was not, for ``seconds``.
+            SubquadError: it is still not truthy after ``seconds``.
         """
         end = time.monotonic() + seconds
         whole = f"(() => {{ try {{ return {script} }} catch {{ return null }} }})()"
@@ -110,10 +114,10 @@ class Chromium:
             if value := self.run(whole):
                 return value
             time.sleep(0.05)
-        raise SubquadError(f"the page did not come to {script} within {seconds} s")
+        raise SubquadError(f"the page did not reach {script} within {seconds} s")
 
     def press(self, key: str) -> None:
-        """One key, down and up."""
+        """Press and release a key."""
         text = {"Space": " "}.get(key, "")
         named = {"key": text or key, "code": key, "text": text}
         self._call("Input.dispatchKeyEvent", type="keyDown", **named)
@@ -138,9 +142,9 @@ class Chromium:
             while (answer := self._read()).get("id") != self._count:
                 pass
         except BrokenPipeError:
-            raise SubquadError("the browser has gone") from None
+            raise SubquadError("the browser has exited unexpectedly") from None
         if "error" in answer:
-            raise SubquadError(f"the browser refuses {method}: {answer['error']['message']}")
+            raise SubquadError(f"the browser rejected {method}: {answer['error']['message']}")
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -148,7 +152,7 @@ class Chromium:
         while b"\0" not in self._left:
             more = os.read(self._in, 1 << 16)
             if not more:
-                raise SubquadError("the browser has ended")
+                raise SubquadError("the browser has exited unexpectedly")
             self._left += more
         message, self._left = self._left.split(b"\0", 1)
         found: dict[str, Any] = json.loads(message)

@@ -1,5 +1,5 @@
-"""One HTML page that classifies texts as they are typed: weights, tokenizer, a plain JavaScript
-forward pass and a self-test in it."""
+"""An HTML page that classifies text while it is typed. It contains the weights, the tokenizer, a
+forward pass in plain JavaScript, and a self-test."""
 
 import base64
 import hashlib
@@ -16,18 +16,18 @@ from subquad.errors import UsageError
 from subquad.export.encoder_plan import plan, weights
 from subquad.export.payload import Precision
 from subquad.export.reference import TOLERANCE
-from subquad.export.rendering import Page, Pieces, write_page
+from subquad.export.rendering import Page, PageFiles, write_page
 from subquad.export.vocabulary import reading
 from subquad.models import Classifier
 from subquad.run import Run
 from subquad.tasks.outputs import ClassOutput
 
-PIECES = Pieces(
+FILES = PageFiles(
     template="classify.html.j2",
     worker=(
         "computing.js",
         "tokens.js",
-        "pieces.js",
+        "subwords.js",
         "arithmetic.js",
         "mixers.js",
         "classifier.js",
@@ -35,7 +35,7 @@ PIECES = Pieces(
     script=("shared.js", "classes.js"),
 )
 
-#: What a tokenizer could trip over: markup, case, width, marks, joined emoji, spaces.
+#: Texts that are hard to tokenize: markup, case, width, combining marks, joined emoji, white space.
 TEXTS = (
     "",
     " \n\t\u3000",
@@ -46,20 +46,26 @@ TEXTS = (
 
 
 def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16") -> Page:
-    """Write the classifier ``run`` as one page that shows ``shown``.
+    """Write the classifier ``run`` as a page.
+
+    Args:
+        run: a run whose model is a ``Classifier``.
+        shown: its classes and tokenizer.
+        out: the file to write.
+        precision: "f16" or "f32", the precision of the weight matrices.
 
     Raises:
-        UsageError: the page does not implement this run; the reason is given.
+        UsageError: pages do not support this run; the message gives the reason.
     """
     config, model = run.task.config, run.model.cpu()
     try:
         if not isinstance(model, Classifier):
-            raise UsageError(f"a page has no code for a {type(model).__name__}")
+            raise UsageError(f"pages do not support {type(model).__name__}")
         about: dict[str, Any] = {"plan": plan(model, config.model)}
         about["vocabulary"] = reading(shown.tokenizer)
         seen, about["tensors"], data = weights(model, precision)
     except UsageError as error:
-        raise UsageError(f"{run.path} cannot become a page: {error}") from None
+        raise UsageError(f"{run.path} cannot be exported to a page: {error}") from None
     about |= {
         "name": run.path.resolve().name,
         "made_by": f"subquad {subquad.__version__}",
@@ -73,11 +79,11 @@ def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16")
         "weights_sha256": hashlib.sha256(data).hexdigest(),
         "test": reference(seen, shown.tokenizer, config.data.length),
     }
-    return write_page(out, PIECES, about, data)
+    return write_page(out, FILES, about, data)
 
 
 def reference(model: Classifier, tokenizer: Tokenizer, length: int) -> dict[str, Any]:
-    """Texts, their token ids, and what torch answers on the weights that the page has."""
+    """Test texts, their token ids, and torch's logits with the page's rounded weights."""
     texts = [*TEXTS, _long(tokenizer, length)]
     rows = tokenizer.ragged(texts, length)
     batch = collate(Examples(rows), np.arange(len(texts)))
@@ -92,6 +98,6 @@ def reference(model: Classifier, tokenizer: Tokenizer, length: int) -> dict[str,
 
 
 def _long(tokenizer: Tokenizer, length: int) -> str:
-    """A text of tokens from the whole vocabulary that is longer than ``length`` tokens."""
+    """A text of more than ``length`` tokens from all over the vocabulary."""
     known = len(tokenizer)
     return " ".join(tokenizer.token((7919 * i + 3) % known) for i in range(length + 9))

@@ -1,4 +1,4 @@
-"""A classifier as a page computes it: which layers in which order, and the weights of each."""
+"""A description of a classifier for a page: its layers in order, and the weights of each."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ from subquad.models.embeddings import sinusoid_rates
 
 
 def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
-    """The page's plan of ``model``.
+    """The description of ``model`` for the page, as JSON-serialisable data.
 
     Raises:
-        UsageError: the page does not implement a layer of it; it is named.
+        UsageError: pages do not support one of its layers, which the message names.
     """
     names = _names(model)
     made = []
@@ -25,8 +25,8 @@ def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
         layer = block.mixer.page_layer()
         if layer is None:
             raise UsageError(
-                f"layer {i} is {type(block.mixer).__name__}; a page has {_list(known())}: "
-                "--to onnx exports it"
+                f"layer {i} is {type(block.mixer).__name__}, but pages only support "
+                f"{_list(known())}: use --to onnx"
             )
         at = names[block.mixer]
         made.append(
@@ -50,7 +50,7 @@ def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
 
 
 def known() -> list[str]:
-    """The mixers that a page has."""
+    """The names of the mixers that pages support."""
     both = {name: entry.bidirectional for name, entry in MIXERS.items()}
     return [n for n, cls in both.items() if cls and cls.page_layer is not Mixer.page_layer]
 
@@ -60,16 +60,20 @@ def _list(names: list[str]) -> str:
 
 
 def weights(model: Classifier, precision: Precision) -> tuple[Classifier, list[Any], bytes]:
-    """The model whose matrices hold what the page sees; for each tensor its name, rows, columns
-    and whether it is f16; and their numbers, one after the other.
+    """The weights of ``model`` for a page.
+
+    Returns:
+        The model with the rounded weights that the page uses; for each tensor its name, rows,
+        columns and whether it is stored as f16; and the data of all tensors, concatenated.
 
     Raises:
-        UsageError: a precision that is not for classifiers; f16 cannot hold a weight.
+        UsageError: the precision is not available for classifiers, or a weight is too large for
+            f16.
     """
     if precision == "int8":
-        raise UsageError("int8 is for pages that generate; a classifier's page holds f16 or f32")
+        raise UsageError("int8 is only for pages that generate: use --weights f16 or f32")
     seen = halved(model) if precision == "f16" else model
-    tensors: dict[str, Tensor] = dict(seen.named_parameters())  # what is shared, once
+    tensors: dict[str, Tensor] = dict(seen.named_parameters())  # lists shared weights only once
     if seen.encoder.embedding.kind == "sinusoidal":
         tensors["rates"] = sinusoid_rates(seen.head.in_features)
     listed, data = [], []
@@ -83,5 +87,5 @@ def weights(model: Classifier, precision: Precision) -> tuple[Classifier, list[A
 
 
 def _names(model: nn.Module) -> dict[nn.Module, str]:
-    """Where each module stands, first; those with weights of their own are meant."""
+    """The first name of each module, as a prefix of the names of its weights."""
     return {module: f"{name}." for name, module in model.named_modules()}

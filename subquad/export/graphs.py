@@ -1,5 +1,5 @@
-"""Models as graphs of plain tensors: inputs and outputs have names, and no form is chosen by what
-a tensor holds. Each computes what its model computes."""
+"""Modules for export to ONNX: the same computation as a model, but with plain tensors as inputs and
+outputs, and without control flow that depends on tensor values."""
 
 import copy
 from dataclasses import fields
@@ -18,7 +18,7 @@ from subquad.shapes import Mask, Tokens
 
 
 def plain(model: nn.Module, form: GraphForm) -> nn.Module:
-    """A copy of ``model`` that can become a graph."""
+    """A copy of ``model`` that can be traced into a graph."""
     made = copy.deepcopy(model).cpu()
     settle(made)
     for module in made.modules():
@@ -30,7 +30,7 @@ def plain(model: nn.Module, form: GraphForm) -> nn.Module:
 
 
 class Classes(nn.Module):
-    """tokens, mask → logits. ``types`` makes the tokens' types from both, or says None."""
+    """A classifier: tokens, mask → logits. ``types`` computes token types from both, or None."""
 
     def __init__(self, model: Classifier, types: Types) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Classes(nn.Module):
 
 
 class Continues(nn.Module):
-    """What prefill and step share: states as a flat list of tensors."""
+    """The part that prefill and step share; the states are a flat list of tensors."""
 
     def __init__(self, model: CausalModel, form: GraphForm) -> None:
         super().__init__()
@@ -63,8 +63,8 @@ class Continues(nn.Module):
 
 
 class Prefill(Continues):
-    """Many tokens at once, padding on the left: tokens, mask, position, states → logits after the
-    last token, and the same again."""
+    """Reads many tokens at once, padded on the left: tokens, mask, position, states → logits after
+    the last token, new position, new states."""
 
     def __init__(self, model: CausalModel, form: GraphForm = "many") -> None:
         super().__init__(model, form)
@@ -76,7 +76,7 @@ class Prefill(Continues):
 
 
 class Step(Continues):
-    """One token: tokens ``[b]``, position, states → logits, position, states."""
+    """Reads one token: tokens ``[b]``, position, states → logits, new position, new states."""
 
     def __init__(self, model: CausalModel, form: GraphForm = "one") -> None:
         super().__init__(model, form)
@@ -86,10 +86,10 @@ class Step(Continues):
 
 
 def state_names(model: CausalModel) -> list[str]:
-    """``layers.0.s``, ``layers.0.z``, …: the states in order.
+    """The names of a model's states in order: ``layers.0.s``, ``layers.0.z``, ….
 
     Raises:
-        UsageError: a layer's state grows with what it has read.
+        UsageError: the state of a layer grows with the number of tokens read.
     """
     before = model.empty_state(1)
     after = model.scan(torch.zeros(1, 1, dtype=torch.long), before)[1]
@@ -98,13 +98,13 @@ def state_names(model: CausalModel) -> list[str]:
         kept = one.tensors()
         if any(kept[name].shape != t.shape for name, t in empty.tensors().items()):
             raise UsageError(
-                f"layer {i} ({type(model.blocks[i].mixer).__name__}) remembers more with every "
-                "token; a step graph is made of mixers whose states have a fixed size"
+                f"layer {i} ({type(model.blocks[i].mixer).__name__}) has a state that grows with "
+                "every token; a step graph needs mixers whose states have a fixed size"
             )
         names += [f"layers.{i}.{name}" for name in kept]
     return names
 
 
 def empty_states(model: CausalModel, rows: int) -> list[Tensor]:
-    """Nothing has been read."""
+    """The initial states, before any token is read."""
     return [t for layer in model.empty_state(rows).layers for t in layer.tensors().values()]

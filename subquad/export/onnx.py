@@ -1,17 +1,17 @@
-"""ONNX files: a classifier as one graph; a causal model as a prefill graph and a step graph, whose
-states have names. Torch's answers lie beside them; a folder that does not reproduce them, at other
-sizes than its graphs were made with, is not kept.
+"""Export to ONNX: a classifier as one graph, a causal model as a prefill graph and a step graph with
+named states. The folder also contains torch's outputs for inputs of other sizes than the graphs were
+traced with; an export that does not reproduce them is discarded.
 
 | file | inputs | outputs |
 |---|---|---|
-| ``model.onnx`` | ``tokens`` int64 [batch, length], ``mask`` bool, the same | ``logits`` |
+| ``model.onnx`` | ``tokens`` int64 [batch, length], ``mask`` bool [batch, length] | ``logits`` |
 | ``prefill.onnx`` | both, ``position`` int64 [batch], ``layers.0.s``, … | ``logits``, ``next_position``, ``next_layers.0.s``, … |
 | ``step.onnx`` | ``tokens`` int64 [batch], ``position``, ``layers.0.s``, … | the same |
 
-| ``start.safetensors`` | | one row of states, of which nothing has been read |
+| ``start.safetensors`` | | the initial states, for one row |
 
-A mask is True at real tokens; prefill wants padding on the left. A text begins at position zero
-with the states of ``start.safetensors`` and the start token that ``about.json`` names.
+A mask is True at real tokens; prefill expects padding on the left. A text begins at position zero
+with the states in ``start.safetensors`` and the start token given in ``about.json``.
 """  # noqa: E501
 
 import json
@@ -41,31 +41,35 @@ OPSET = 18
 
 @dataclass(frozen=True)
 class Files:
-    """What was written."""
+    """The result of an export."""
 
     out: Path
     opset: int
     files: list[str]
     worst: float
-    """The largest relative difference from torch that was met."""
+    """The largest relative difference from torch in the self-test."""
 
 
 def onnx(run: Run, out: Path, *, by_operator: bool = False, force: bool = False) -> Files:
-    """Write ``run`` as a folder of ONNX files, its tokenizer, labels and self-test beside them.
+    """Export ``run`` to a folder of ONNX files, together with its tokenizer, labels and self-test.
 
-    ``by_operator``: causal linear attention is ONNX's operator ``LinearAttention``, at opset 27,
-    instead of products that any runtime of opset 18 knows. ``force`` replaces an earlier export.
+    Args:
+        run: a classifier, or a causal run whose states have a fixed size.
+        out: the folder to create.
+        by_operator: express causal linear attention by ONNX's operator ``LinearAttention``, which
+            needs opset 27, instead of matrix products, which work in any runtime with opset 18.
+        force: replace an earlier export.
 
     Raises:
-        UsageError: the extra ``onnx`` is missing or too old, or the run cannot become a graph.
-        SubquadError: the folder exists, or what came out does not compute what torch does.
+        UsageError: the extra ``onnx`` is missing or too old, or the run cannot be exported.
+        SubquadError: the folder exists, or the exported graphs do not compute what torch does.
     """
     missing = [n for n in ("onnx", "onnxscript", "onnxruntime") if find_spec(n) is None]
     if missing:
-        raise UsageError(f"{', '.join(missing)} is missing: pip install 'subquad[onnx]'")
+        raise UsageError(f"not installed: {', '.join(missing)}: pip install 'subquad[onnx]'")
     refuse_existing(out, force)
     if out.is_file():
-        raise SubquadError(f"{out} is a file; ONNX files come in a folder: name another")
+        raise SubquadError(f"{out} is a file; ONNX files go into a folder: use another name")
     old = out.with_name(f"{TEMPORARY}{os.getpid()}-old-{out.name}")
     if by_operator:
         _check_operator(run)
@@ -97,7 +101,9 @@ def _check_operator(run: Run) -> None:
     operator.known()
     mixers = (m for m in run.model.modules() if isinstance(m, Mixer))
     if not any(m.onnx_operator == operator.NAME for m in mixers):
-        raise UsageError(f"{run.path}: no layer can be ONNX's operator {operator.NAME}")
+        raise UsageError(
+            f"{run.path} has no layer that can use ONNX's operator {operator.NAME}: omit it"
+        )
 
 
 def _about(run: Run, opset: int) -> dict[str, Any]:
@@ -118,7 +124,10 @@ def _graphs(run: Run, folder: Path, opset: int) -> None:
         longest = model.embedding.length - answers.STEPS if learned else max(answers.LENGTHS)
         _causal(model.cpu(), names, folder, opset)
     else:
-        raise UsageError(f"{run.path}: no graph is made of a {type(model).__name__}")
+        raise UsageError(
+            f"{run.path} cannot be exported to ONNX, which supports classifiers and causal models, "
+            f"not {type(model).__name__}"
+        )
     if isinstance(model, CausalModel):
         save_file(dict(zip(names, empty_states(model, 1), strict=True)), folder / START)
     answers.save(model, run.task.types, names, longest, folder / answers.FILE)
@@ -162,11 +171,11 @@ def _export(
 ) -> None:
     logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
     levels = [log.level for log in logs]
-    for log in logs:  # they tell of their own insides
+    for log in logs:  # they only log exporter internals
         log.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about torch's own insides
+            warnings.simplefilter("ignore")  # they are about torch internals
             program = torch.onnx.export(
                 graph.eval(),
                 example,
@@ -178,7 +187,7 @@ def _export(
                 verbose=False,
             )
     except torch.onnx.errors.OnnxExporterError as error:
-        raise UsageError(f"torch cannot make {path.name}: {_reason(error)}") from error
+        raise UsageError(f"torch cannot export {path.name}: {_reason(error)}") from error
     finally:
         for log, level in zip(logs, levels, strict=True):
             log.setLevel(level)
@@ -190,14 +199,14 @@ def _export(
 
 
 def _reason(error: BaseException) -> str:
-    """What torch's exporter stumbled over, in one line."""
+    """The root cause of an exporter error, in one line."""
     while error.__cause__ is not None:
         error = error.__cause__
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _named(dynamic: Any) -> Any:
-    """Names of axes as torch's dimensions, one for each name."""
+    """Replace the names of axes by torch dimensions, one for each name."""
     axes = {name: torch.export.Dim(name, min=1) for name in ("batch", "length")}
 
     def convert(part: Any) -> Any:

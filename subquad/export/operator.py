@@ -1,7 +1,8 @@
-"""Graphs with an operator that torch's exporter does not know yet: ``LinearAttention`` of opset 27.
+"""Support for ONNX's operator ``LinearAttention`` (opset 27), which torch's exporter lacks.
 
-torch's exporter knows opsets up to 25, so a graph is made at an older one with the operator under a
-name of our own; onnx converts it to 27, and then the operator gets its own name.
+torch's exporter supports opsets up to 25. A graph is therefore exported at an older opset, with the
+operator in a private domain; then onnx converts it to opset 27, and the operator is moved to the
+standard domain.
 """
 
 from typing import Any
@@ -14,18 +15,18 @@ NAME = "LinearAttention"
 
 
 def known() -> None:
-    """Raises UsageError where the installed onnx does not define the operator."""
+    """Raise ``UsageError`` if the installed version of onnx does not define the operator."""
     import onnx
 
     if onnx.defs.onnx_opset_version() < OPSET:
         raise UsageError(
-            f"onnx {onnx.__version__} ends at opset {onnx.defs.onnx_opset_version()}, "
-            f"{NAME} came with {OPSET}: pip install 'onnx>=1.22'"
+            f"onnx {onnx.__version__} supports opsets up to {onnx.defs.onnx_opset_version()}, but "
+            f"{NAME} needs {OPSET}: pip install 'onnx>=1.22'"
         )
 
 
 def standard(model: Any) -> Any:
-    """An ``onnx.ModelProto`` at opset 27, the operator under its own name."""
+    """Convert an ``onnx.ModelProto`` to opset 27, with the operator in the standard domain."""
     import onnx
 
     made = onnx.version_converter.convert_version(model, OPSET)

@@ -1,4 +1,4 @@
-"""The weights as a page carries them: the step engine's block, its matrices in f16 if so wished."""
+"""The weights for a page: the step engine's block, with matrices in f16 if requested."""
 
 import copy
 import math
@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from subquad.errors import UsageError
-from subquad.generation.packing import ROW, Packed, pack, pieces, rounded_model
+from subquad.generation.packing import ROW, Packed, pack, rounded_model, tensors
 from subquad.models import CausalModel
 from subquad.models.shared_levels import settle
 
@@ -21,21 +21,21 @@ Model = TypeVar("Model", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Payload:
-    """What a page turns back into the engine's block."""
+    """The data from which a page restores the engine's block."""
 
     model: CausalModel
-    """The model whose matrices hold what the page sees."""
+    """The model with the rounded weights that the page uses."""
     spec: tuple[int | float, ...]
     data: bytes
     halves: list[tuple[bool, int]] | None
-    """Runs of numbers in ``data``: whether f16, and how many; None = it is the block itself."""
+    """Sections of ``data`` as (whether f16, count); None if ``data`` is the block itself."""
 
 
 def payload(model: CausalModel, precision: Precision) -> Payload:
     """The weights of ``model`` at ``precision``.
 
     Raises:
-        UsageError: the engine cannot run this model, or f16 cannot hold a weight.
+        UsageError: the engine cannot run this model, or a weight is too large for f16.
     """
     if precision == "int8":
         rounded = rounded_model(model, "int8")
@@ -51,10 +51,10 @@ def payload(model: CausalModel, precision: Precision) -> Payload:
 
 
 def halved(model: Model) -> Model:
-    """A copy whose matrices hold what f16 can.
+    """A copy of ``model`` whose matrices are rounded to f16.
 
     Raises:
-        UsageError: f16 cannot hold a weight, or a number is not finite.
+        UsageError: a weight is not finite or too large for f16.
     """
     made = copy.deepcopy(model)
     settle(made)
@@ -63,7 +63,9 @@ def halved(model: Model) -> Model:
         for p in made.parameters():
             value = p.half().float() if p.dim() == 2 else p
             if not value.isfinite().all():
-                raise UsageError(f"a weight is beyond f16's {largest:.0f}: export with f32")
+                raise UsageError(
+                    f"a weight exceeds {largest:.0f}, the largest f16 number: use --weights f32"
+                )
             p.copy_(value)
     return made
 
@@ -73,9 +75,9 @@ def _halves(model: CausalModel, packed: Packed) -> tuple[list[tuple[bool, int]],
     runs: list[tuple[bool, int]] = []
     data: list[bytes] = []
     at = 0
-    for piece in pieces(model, "fp32"):
-        matrix = piece.dim() == 2
-        count = math.prod(-(-n // ROW) * ROW for n in piece.shape)
+    for tensor in tensors(model, "fp32"):
+        matrix = tensor.dim() == 2
+        count = math.prod(-(-n // ROW) * ROW for n in tensor.shape)
         part = numbers[at : at + count]
         data.append(_bytes((part.half() if matrix else part).contiguous().view(torch.uint8)))
         at += count

@@ -1,4 +1,4 @@
-"""What torch says on the same rounded weights: the answers that a page's self-test is held to."""
+"""Reference outputs for a page's self-test, computed by torch with the same rounded weights."""
 
 import base64
 from typing import Any
@@ -9,19 +9,19 @@ from torch import Tensor
 from subquad.generation import Head, Sampling, Streams
 from subquad.models import CausalModel
 
-#: Largest difference of outputs, relative to the largest output where that is above 1.
+#: Largest allowed difference of outputs, relative to the largest output if that is above 1.
 TOLERANCE = 1e-4
 #: Tokens of the prompt and of each continuation.
 PROMPT, CONTINUED = 24, 32
-#: Outputs carried by a page, in numbers.
+#: Maximum number of output values that a page contains.
 CARRIED = 1 << 16
-#: Prompts tried until enough of a continuation does not hang on the last digits of a sum.
+#: Number of prompts to try for one whose continuation does not depend on rounding errors.
 TRIES = 8
 
 
 def reference(model: CausalModel, start: int, head: Head, length: int | None) -> dict[str, Any]:
-    """A prompt, torch's outputs after its last tokens, and how torch goes on: likeliest first, and
-    drawn. ``length`` is the number of learned positions, if they are.
+    """A prompt, torch's outputs after its last tokens, and torch's continuations, both greedy and
+    sampled. ``length`` is the number of learned positions, or None.
 
     A continuation ends where a difference of a quarter of the tolerance could change the token.
     """
@@ -49,7 +49,7 @@ def reference(model: CausalModel, start: int, head: Head, length: int | None) ->
 
 
 def _prompt(start: int, length: int, tokens: int, attempt: int) -> list[int]:
-    """Ids that are nowhere their positions, so that mixing up the two shows."""
+    """Ids that always differ from their positions, so that confusing the two is detected."""
     ids = [start]
     while len(ids) < length:
         token = (11 * len(ids) * len(ids) + 5 * attempt + 3) % tokens
@@ -71,7 +71,7 @@ def _continued(
         reach = TOLERANCE / 4 * max(1.0, float(outputs.abs().max()))
         signs = torch.randint(0, 2, (7, outputs.shape[1]), generator=noise) * 2 - 1
         nearby = torch.cat([outputs, outputs + reach * signs])
-        # One random stream for all: only the outputs differ.
+        # All rows share one random stream, so that only their outputs differ.
         streams.samples, streams.drawn = streams.samples[:1].repeat(8), streams.drawn[:1].repeat(8)
         found = streams.draw(nearby, how, head)
         if (found != found[0]).any():

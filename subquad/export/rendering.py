@@ -1,4 +1,4 @@
-"""A page put together from its pieces: one file, whose security policy allows no other script."""
+"""Assembles a page into a single file, whose content security policy allows no other scripts."""
 
 import base64
 import hashlib
@@ -18,7 +18,7 @@ from subquad.storage import write_text
 
 @dataclass(frozen=True)
 class Page:
-    """What was written."""
+    """The page that was written."""
 
     out: Path
     nbytes: int
@@ -26,30 +26,31 @@ class Page:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pieces:
-    """What a kind of page is made of: names of files in ``page/``."""
+class PageFiles:
+    """The files in ``page/`` that a kind of page is made of."""
 
     template: str
     worker: Sequence[str]
-    """Scripts that compute, one after the other."""
+    """Scripts of the worker, which computes; they are concatenated."""
     script: Sequence[str]
-    """Scripts that a person meets."""
+    """Scripts of the user interface; they are concatenated."""
 
 
 def write_page(
-    out: Path, pieces: Pieces, about: dict[str, Any], weights: bytes, engine: bytes | None = None
+    out: Path, parts: PageFiles, about: dict[str, Any], weights: bytes, engine: bytes | None = None
 ) -> Page:
-    """Write ``about``, ``weights`` and, for pages that have one, the WebAssembly ``engine``."""
-    script, style = _joined(pieces.script), _joined(["page.css"])
+    """Write a page that contains ``about`` (as JSON), ``weights`` and, optionally, the WebAssembly
+    ``engine``."""
+    script, style = _joined(parts.script), _joined(["page.css"])
     text = (
         _environment()
-        .get_template(pieces.template)
+        .get_template(parts.template)
         .render(
             about=about,
             about_json=_json(about),
             weights=Markup(base64.b64encode(weights).decode()),
             engine=None if engine is None else Markup(base64.b64encode(engine).decode()),
-            worker=_joined(pieces.worker),
+            worker=_joined(parts.worker),
             script=script,
             style=style,
             script_hash=_source_hash(script),
@@ -62,7 +63,7 @@ def write_page(
 
 @cache
 def _environment() -> Environment:
-    """Everything that a person could have typed is escaped."""
+    """The template engine; all variables are escaped by default."""
     return Environment(
         loader=PackageLoader("subquad.export", "page"),
         autoescape=True,
@@ -78,11 +79,11 @@ def _joined(names: Sequence[str]) -> Markup:
 
 
 def _json(about: dict[str, Any]) -> Markup:
-    """JSON that cannot end the element it stands in."""
+    """JSON that cannot close the ``<script>`` element that contains it."""
     text = json.dumps(about, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 def _source_hash(source: str) -> str:
-    """What the page's security policy allows: this script, and no other."""
+    """The hash by which the page's content security policy allows this source."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""A tokenizer as a page needs it: its tokens, and a way to encode that is exact."""
+"""A tokenizer as data for a page, which must encode exactly as the tokenizer does."""
 
 from typing import Any
 
@@ -6,40 +6,41 @@ from subquad.data.alphabets import FIRST, PAD, SEPARATOR, UNKNOWN, Bytes, Chars
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
 from subquad.export import characters
-from subquad.export.pieces import pieces
+from subquad.export.subwords import subwords
 
 
 def vocabulary(tokenizer: Tokenizer) -> dict[str, Any]:
-    """``kind`` (how to encode) and, for characters, ``tokens``: the text of each id, specials
-    empty, and ``unknown``: the id of any other character.
+    """The tokenizer of a page that generates: ``kind`` (how to encode) and, for characters,
+    ``tokens`` (the text of each id, empty for special tokens) and ``unknown`` (the id of all other
+    characters).
 
     Raises:
-        UsageError: the page cannot encode as this tokenizer does.
+        UsageError: pages that generate do not support this tokenizer.
     """
     if isinstance(tokenizer.alphabet, Bytes):
         return {"kind": "bytes", "first": FIRST}
     if not isinstance(tokenizer.alphabet, Chars):
         raise UsageError(
-            "a page encodes bytes and chars exactly; this run's tokenizer is another: train with "
-            "--tokenizer bytes or chars"
+            "a page that generates only supports the tokenizers bytes and chars, and this run has "
+            "another: train with --tokenizer bytes or chars"
         )
     return _listed("chars", tokenizer)
 
 
 def reading(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The same for a page that reads and never writes, which knows the others too.
+    """The tokenizer of a page that only reads text, which supports words and subwords, too.
 
     Raises:
-        UsageError: the page cannot encode as this tokenizer does.
+        UsageError: pages do not support this tokenizer.
     """
     if tokenizer.alphabet is not None:
         return vocabulary(tokenizer)
     if not tokenizer.has_words:
-        found = pieces(tokenizer)
+        found = subwords(tokenizer)
         if found is None:
             raise UsageError(
-                "a page encodes words, bytes, chars, and bpe and unigram as trained here; this "
-                "run's tokenizer is another: --to onnx exports it"
+                "a page only supports the tokenizers words, bytes and chars, and bpe and unigram "
+                "as trained by subquad, and this run has another: use --to onnx"
             )
         return found
     word, space = characters.classes(r"\w", r"\s")

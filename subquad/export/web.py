@@ -1,6 +1,6 @@
-"""One HTML page that runs in a browser: weights, code, tokenizer and self-test, all in it. Nothing
-is fetched. A causal linear-attention run generates, by the step engine as WebAssembly; a classifier
-answers (``classifier_page``)."""
+"""Export to a single HTML page that runs in a browser and contains everything it needs: weights,
+code, tokenizer and self-test. Causal linear-attention runs generate, with the step engine compiled
+to WebAssembly; classifiers classify (``classifier_page``)."""
 
 import hashlib
 from pathlib import Path
@@ -15,7 +15,7 @@ from subquad.export.building import ENGINE
 from subquad.export.folder import refuse_existing
 from subquad.export.payload import Payload, Precision, payload
 from subquad.export.reference import reference
-from subquad.export.rendering import Page, Pieces, write_page
+from subquad.export.rendering import Page, PageFiles, write_page
 from subquad.export.vocabulary import vocabulary
 from subquad.generation import Head
 from subquad.generation.packing import unsupported
@@ -28,35 +28,43 @@ _WORKER = ("computing.js", "worker.js")
 
 
 def web(run: Run, out: Path, precision: Precision = "f16", *, force: bool = False) -> Page:
-    """Write ``run`` as one page; ``force`` replaces a file that is there.
+    """Export ``run`` to an HTML page.
+
+    Args:
+        run: a classifier, or a ``language`` or ``pixels`` run with causal linear attention.
+        out: the file to write.
+        precision: "f16" or "f32", or "int8" for pages that generate.
+        force: replace an existing file.
 
     Raises:
-        UsageError: the page does not implement this run; the reason is given.
+        UsageError: pages do not support this run; the message gives the reason.
         SubquadError: ``out`` exists.
     """
     if out.is_dir():
-        raise SubquadError(f"{out} is a folder; a page is one file: name it {out.name}.html")
+        raise SubquadError(f"{out} is a folder, but a page is a file: use {out.name}.html")
     refuse_existing(out, force)
     try:
         shown = run.task.page()
     except UsageError as error:
-        raise UsageError(f"{run.path} cannot become a page: {error}") from None
+        raise UsageError(f"{run.path} cannot be exported to a page: {error}") from None
     if isinstance(shown, ClassOutput):
         return classifier_page.write(run, shown, out, precision)
     model = run.model
     if (reason := unsupported(model)) is not None:
-        raise UsageError(f"{run.path} cannot become a page, which runs the step engine: {reason}")
+        raise UsageError(
+            f"{run.path} cannot be exported to a page, which uses the step engine: {reason}"
+        )
     assert isinstance(model, CausalModel)
     try:
         engine = ENGINE.read_bytes()
     except OSError:
-        raise SubquadError(f"{ENGINE} is missing: `make wasm` builds it") from None
+        raise SubquadError(f"{ENGINE} is missing: run `make wasm`") from None
     made = payload(model.cpu(), precision)
     about = _about(run, shown, made, precision, engine)
     kind = "text.js" if about["kind"] == "text" else "pictures.js"
     script = ("shared.js", "generating.js", kind)
-    pieces = Pieces(template="generate.html.j2", worker=_WORKER, script=script)
-    return write_page(out, pieces, about, made.data, engine)
+    parts = PageFiles(template="generate.html.j2", worker=_WORKER, script=script)
+    return write_page(out, parts, about, made.data, engine)
 
 
 def _about(

@@ -1,8 +1,9 @@
-"""Generation from a causal run: prefill in parallel, then one token at a time from the state.
+"""Generation with a causal run: the prompt is read in parallel, then tokens are generated one by
+one from the decoder state.
 
 For linear attention the state has a fixed size, so every token costs the same (Katharopoulos et al.
-2020, section 3.4), and the step engine (``kernels/csrc/step.h``) serves it; for every other causal
-model, torch ``scan`` does. ``decoder`` has both behind one interface.
+2020, section 3.4), and the C++ step engine (``kernels/csrc/step.h``) is used. All other causal
+models use ``scan`` in torch. ``decoder`` offers both behind one interface.
 """
 
 from subquad.generation.baselines import CopyingDecoder, RecomputingDecoder, recompute_tokens
@@ -17,10 +18,11 @@ from subquad.generation.decoder import (
 )
 from subquad.generation.packing import Weights
 from subquad.generation.pictures import Images, images
+from subquad.generation.requests import Request, read_prompts
 from subquad.generation.runs import generate
 from subquad.generation.sampling import CATEGORICAL, Head, Sampling, draw
 from subquad.generation.saved import Saved
-from subquad.generation.texts import Request, Text, Texts, read_prompts, write
+from subquad.generation.texts import Text, Texts, write
 
 __all__ = [
     "CATEGORICAL",

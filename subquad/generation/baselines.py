@@ -1,5 +1,5 @@
-"""What a constant-size state is compared with (Katharopoulos et al. 2020, tables 1 and 4): decoders
-that read the prefix again for each token, or copy their whole state at each."""
+"""Baselines for decoding from a constant-size state (Katharopoulos et al. 2020, tables 1 and 4):
+decoders that read the prefix again for each token, or copy their whole state at each step."""
 
 import torch
 from jaxtyping import Float, Int
@@ -13,8 +13,8 @@ from subquad.shapes import Mask, Tokens
 
 
 class RecomputingDecoder(Decoder):
-    """Keeps the tokens and no state: what a model without one has to do, and the softmax baseline
-    of the paper's table 1."""
+    """Keeps the tokens instead of a state and reads them all again for each token, like the softmax
+    baseline in the paper's table 1."""
 
     name = "recomputation"
 
@@ -25,7 +25,7 @@ class RecomputingDecoder(Decoder):
 
     @torch.inference_mode()
     def read(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b v"]:
-        assert mask is None, "the baselines are measured on rows of one length"
+        assert mask is None, "the baselines do not support padding"
         self._prefix = tokens if self._prefix is None else torch.cat([self._prefix, tokens], dim=1)
         outputs: Tensor = self.model(self._prefix)[:, -1].float()
         return outputs
@@ -43,8 +43,8 @@ class RecomputingDecoder(Decoder):
 
 
 class CopyingDecoder(Decoder):
-    """``scan`` where gradients may be asked for: a cache cannot grow in place and is copied at each
-    token, as by the paper's "stateful" softmax of table 4."""
+    """Runs ``scan`` with autograd enabled, so that a cache cannot grow in place and is copied at
+    every token, like the "stateful" softmax in the paper's table 4."""
 
     name = "copied state"
 
@@ -71,5 +71,5 @@ class CopyingDecoder(Decoder):
 def recompute_tokens(
     model: CausalModel, prompt: Tokens, steps: int, how: Sampling, head: Head = CATEGORICAL
 ) -> Int[Tensor, "b steps"]:
-    """The tokens of ``continue_tokens``, by reading the whole prefix again for each one."""
+    """The same tokens as ``continue_tokens``, computed by reading the whole prefix for each one."""
     return continue_tokens(RecomputingDecoder(model, head=head), prompt, steps, how)

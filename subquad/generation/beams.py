@@ -1,4 +1,4 @@
-"""Beam search: the states are reordered together with the beams that they belong to."""
+"""Beam search. The decoder states are reordered together with the beams they belong to."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from subquad.shapes import Tokens
 
 @dataclass(frozen=True)
 class Beam:
-    """A text that a search found."""
+    """One hypothesis of a beam search."""
 
     tokens: list[int]
     score: float
@@ -20,9 +20,10 @@ class Beam:
 
 @dataclass
 class BeamSearch(Strategy):
-    """The strategy; the decoder has a row for each beam in ``going``."""
+    """Beam search as a decoding strategy; the decoder has one row for each beam in ``going``."""
 
     beams: int
+    """Beam width."""
     end: int
     """The token that ends a text."""
     going: list[Beam] = field(default_factory=lambda: [Beam([], 0.0)])
@@ -31,7 +32,7 @@ class BeamSearch(Strategy):
     def extend(self, decoder: Decoder, unread: Tokens, _: int, /) -> Extension:
         scores = decoder.read(unread).double().log_softmax(-1)
         total = scores + torch.tensor([beam.score for beam in self.going]).unsqueeze(1)
-        # One candidate more per beam: any of them may be an end.
+        # Twice as many candidates as beams, because any beam may end.
         best = total.flatten().topk(min(2 * self.beams, total.numel()))
         parents: list[int] = []
         grown: list[Beam] = []
@@ -50,7 +51,7 @@ class BeamSearch(Strategy):
         return Extension(last.unsqueeze(1), torch.tensor(parents[: len(going)], dtype=torch.long))
 
     def _settled(self) -> bool:
-        """Whether as many have ended as are wanted: what goes on can only become less likely."""
+        """Whether enough beams have ended, and none that goes on can still overtake them."""
         if len(self.finished) < self.beams:
             return False
         return not self.going or self.finished[-1].score >= self.going[0].score
@@ -68,9 +69,9 @@ def search(
     end: int,
     watch: Progress = ignore,
 ) -> list[Beam]:
-    """The ``beams`` likeliest continuations of ``prompt`` ``[1, t]`` that the search meets, best
-    first. A beam ends with the token ``end`` or after ``steps`` tokens; no length is preferred: the
-    score is the plain sum."""
+    """The ``beams`` likeliest continuations of ``prompt`` ``[1, t]`` that the search finds, best
+    first. A beam ends with the token ``end`` or after ``steps`` tokens. The score is the plain sum
+    of log-probabilities, without length normalisation."""
     strategy = BeamSearch(beams, end)
     continue_rows(decoder, prompt, steps, strategy, watch)
     return strategy.best()

@@ -1,4 +1,4 @@
-"""The loop of all generation: tokens after tokens, by a decoding strategy."""
+"""The generation loop, which all decoding strategies share."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,25 +12,25 @@ from subquad.generation.decoder import Decoder, Streams
 from subquad.generation.sampling import Sampling
 from subquad.shapes import Mask, Tokens
 
-#: Called with the number of tokens made so far, of how many.
+#: A callback that is called with (tokens generated so far, tokens in total).
 Progress = Callable[[int, int], None]
-#: Tokens drawn between two looks at the world (progress, Ctrl-C).
+#: Tokens generated between two progress reports; Ctrl-C also waits for this many.
 STRIDE = 16
 
 
 def ignore(done: int, total: int) -> None:
-    """Nobody watches."""
+    """The default callback, which does nothing."""
 
 
 @dataclass(frozen=True)
 class Extension:
-    """What one turn of the loop made."""
+    """The result of one iteration of the loop."""
 
     tokens: Int[Tensor, "n k"]
-    """The new tokens of the rows that go on; no rows end the loop."""
+    """The new tokens of the rows that continue; the loop ends if there are none."""
     rows: Int[Tensor, "n"] | None = None
-    """Which of the decoder's rows these are, in this order (a row may be there twice); None: all
-    of them as they stand."""
+    """Indices of these rows among the decoder's rows, possibly with repetitions; None if all rows
+    continue in the same order."""
 
 
 class Strategy(ABC):
@@ -38,16 +38,18 @@ class Strategy(ABC):
 
     @abstractmethod
     def extend(self, decoder: Decoder, unread: Tokens, most: int, /) -> Extension:
-        """Read ``unread`` ``[b, t]`` and continue each row by at most ``most`` tokens, of which the
-        last has not been read."""
+        """Read ``unread`` ``[b, t]`` and continue each row by at most ``most`` tokens, the last of
+        which is not read yet."""
 
 
 def continue_rows(
     decoder: Decoder, unread: Tokens, steps: int, strategy: Strategy, watch: Progress = ignore
 ) -> None:
-    """Let ``strategy`` continue the decoder's rows, which have yet to read ``unread`` ``[b, t]``,
-    by ``steps`` tokens, or until no row goes on. The decoder is left with every row that took part
-    in the last turn."""
+    """Continue the decoder's rows with ``strategy`` by ``steps`` tokens, or until no row continues.
+
+    ``unread`` ``[b, t]`` are tokens that the decoder has yet to read. Afterwards, the decoder still
+    has all rows that took part in the last iteration.
+    """
     done = 0
     while done < steps:
         new = strategy.extend(decoder, unread, steps - done)
@@ -62,16 +64,16 @@ def continue_rows(
 
 @dataclass
 class Sampler(Strategy):
-    """Rows drawn at random, each from its own stream."""
+    """Random sampling, with a separate random stream for each row."""
 
     how: Sampling
     streams: Streams
     taken: Callable[[Int[Tensor, "b k"]], Int[Tensor, "n"] | None]
-    """Given the new tokens of each row; answers which rows go on (None: all)."""
+    """Receives the new tokens of each row and returns the rows that continue (None: all)."""
     stride: int = STRIDE
     """Tokens between two calls of ``taken``."""
     last: Int[Tensor, "b"] | None = None
-    """The last token of each row that took part in the last turn."""
+    """The last token of each row that took part in the last iteration."""
 
     def extend(self, decoder: Decoder, unread: Tokens, most: int, /) -> Extension:
         made = decoder.run(unread[:, -1], min(self.stride, most), self.how, self.streams)
@@ -87,8 +89,8 @@ class Sampler(Strategy):
 def prefill(
     decoder: Decoder, prompt: Tokens, how: Sampling, streams: Streams, mask: Mask | None = None
 ) -> Int[Tensor, "b 1"]:
-    """Read all of ``prompt`` ``[b, t]`` but its last tokens, and return those. Where ``mask`` is
-    False a token is padding; the last of a row never is."""
+    """Read ``prompt`` ``[b, t]`` except for each row's last token, and return the last tokens.
+    Where ``mask`` is False, a token is padding; the last token of a row must not be."""
     if how.repetition_penalty != 1:
         streams.note(prompt, decoder.model.outputs, mask)
     if prompt.shape[1] > 1:
@@ -106,8 +108,20 @@ def continue_tokens(
     streams: Streams | None = None,
     watch: Progress = ignore,
 ) -> Int[Tensor, "b steps"]:
-    """Draw ``steps`` new tokens ``[b, steps]`` after ``prompt`` ``[b, t]`` (at least one real token
-    each, the last of them at the end). The decoder has then read all but the last of them."""
+    """Sample ``steps`` tokens after a prompt.
+
+    Args:
+        decoder: a decoder with ``b`` rows.
+        prompt: ``[b, t]``, padded on the left; at least one real token per row.
+        steps: number of tokens to generate.
+        how: how tokens are sampled.
+        mask: ``[b, t]``, False where the prompt is padding; None if there is no padding.
+        streams: random streams of the rows; by default, those numbered 0 to b - 1.
+        watch: called with the progress.
+
+    Returns:
+        The new tokens ``[b, steps]``; the decoder has read all of them except the last.
+    """
     streams = streams or Streams.fresh(len(prompt))
     made = [prompt[:, :0]]
     sampler = Sampler(how, streams, taken=made.append)
@@ -118,7 +132,7 @@ def continue_tokens(
 def left_padded(
     rows: Sequence[Sequence[int]],
 ) -> tuple[Int[Tensor, "b t"], Tensor | None]:
-    """Rows that end together, and which tokens are real (None: all)."""
+    """Rows padded on the left to the same length, and the mask of real tokens (None if all are)."""
     longest = max(map(len, rows))
     tokens = torch.tensor([[0] * (longest - len(row)) + list(row) for row in rows])
     if all(len(row) == longest for row in rows):

@@ -1,5 +1,6 @@
-"""What generation asks of a model: read tokens, draw tokens, keep states. Two ways to serve it: the
-step engine (C++: linear attention, convolutions below it) and torch ``scan`` (everything)."""
+"""Decoders read tokens, sample tokens and keep decoder states. There are two: the step engine (C++,
+for linear attention with or without convolutions below it) and torch ``scan`` (any causal model).
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,45 +12,45 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from subquad.errors import UsageError
-from subquad.generation.memory import Memory
 from subquad.generation.packing import Weights, pack, rounded_model, unsupported
 from subquad.generation.sampling import CATEGORICAL, Head, Sampling, core_arguments, draw
+from subquad.generation.state_layout import StateLayout
 from subquad.models import CausalModel, ModelState
 from subquad.shapes import Mask, Tokens
 
-#: Prompts up to this many tokens are stepped through by the engine; longer ones are read at once.
+#: The engine reads prompts of up to this many tokens step by step; longer ones go through torch.
 SHORT = 8
 
 
 @dataclass
 class Streams:
-    """The random streams of the rows, and what their texts hold."""
+    """The random stream of each row, and the tokens that each row contains so far."""
 
     samples: npt.NDArray[np.uint64]
     """The number of each row's random stream."""
     drawn: npt.NDArray[np.uint64]
-    """Numbers already taken from it."""
+    """How many random numbers each row has used."""
     seen: Bool[Tensor, "b v"] | None = None
-    """Tokens in each text; kept where a repetition penalty asks for it."""
+    """The tokens that each row contains; only kept for a repetition penalty."""
 
     @classmethod
     def fresh(cls, rows: int, first: int = 0) -> "Streams":
-        """Rows ``first``, ``first + 1``, … from their beginning."""
+        """Unused streams with the numbers ``first``, ``first + 1``, …, one for each of ``rows``."""
         return cls(np.arange(first, first + rows, dtype=np.uint64), np.zeros(rows, np.uint64))
 
     def note(self, tokens: Tokens, outputs: int, mask: Mask | None = None) -> None:
-        """Remember that the texts hold ``tokens`` ``[b, t]`` where ``mask`` is True."""
+        """Record that the rows contain ``tokens`` ``[b, t]`` where ``mask`` is True."""
         if self.seen is None:
             self.seen = torch.zeros(len(tokens), outputs, dtype=torch.bool)
         tokens = tokens.cpu()
-        real = tokens < outputs  # a start token is read only
+        real = tokens < outputs  # a start token is never sampled
         if mask is not None:
             real = real & mask.cpu()
         rows = torch.arange(len(tokens)).unsqueeze(1).expand_as(tokens)
         self.seen[rows[real], tokens[real]] = True
 
     def draw(self, outputs: Float[Tensor, "b v"], how: Sampling, head: Head) -> Int[Tensor, "b"]:
-        """The next token of each row, by torch."""
+        """Sample the next token of each row, in torch."""
         tokens = draw(outputs, how, self.samples, self.drawn, head=head, seen=self.seen)
         self.drawn = self.drawn + np.uint64(1)
         if self.seen is not None:
@@ -57,31 +58,31 @@ class Streams:
         return tokens
 
     def keep(self, rows: Int[Tensor, "n"]) -> None:
-        """Go on with these rows only, in this order."""
+        """Keep only these rows, in this order."""
         at = rows.cpu().numpy()
         self.samples, self.drawn = self.samples[at], self.drawn[at]
         self.seen = None if self.seen is None else self.seen[rows.cpu()].clone()
 
 
 class Decoder(ABC):
-    """Rows of tokens that are read and continued, each with a state of its own."""
+    """A batch of sequences that are read and continued, each with its own decoder state."""
 
-    #: For people: what does the work.
+    #: The name to show to users.
     name: str
     model: CausalModel
     head: Head
 
     @abstractmethod
     def read(self, tokens: Tokens, mask: Mask | None = None) -> Float[Tensor, "b v"]:
-        """Read ``tokens`` ``[b, t]`` (at least one each), or those that ``mask`` marks as real;
-        return the outputs after the last."""
+        """Read ``tokens`` ``[b, t]``, at least one per row, and return the outputs (usually logits)
+        after the last one. Where ``mask`` ``[b, t]`` is False, a token is padding."""
 
     @torch.inference_mode()
     def run(
         self, tokens: Int[Tensor, "b"], steps: int, how: Sampling, streams: Streams
     ) -> Int[Tensor, "b steps"]:
-        """``steps`` times: read a token per row, draw its next. The last drawn has not been read;
-        ``streams`` is brought up to date."""
+        """Generate ``steps`` tokens per row, beginning by reading ``tokens`` ``[b]``. The last
+        sampled token has not been read yet; ``streams`` is updated."""
         out = tokens.new_zeros(len(tokens), steps)
         for i in range(steps):
             tokens = streams.draw(self.read(tokens.unsqueeze(1)), how, self.head)
@@ -90,20 +91,20 @@ class Decoder(ABC):
 
     @abstractmethod
     def select(self, rows: Int[Tensor, "n"]) -> None:
-        """Go on with copies of these rows, in this order (a row may be there twice)."""
+        """Continue with these rows, in this order; rows that are listed twice are copied."""
 
     @abstractmethod
     def state(self) -> ModelState:
-        """A copy of what the rows remember."""
+        """A copy of the decoder states of all rows."""
 
     @property
     def nbytes(self) -> int:
-        """Size of the states, all rows together."""
+        """Total size of the decoder states of all rows."""
         return self.state().nbytes
 
 
 class TorchDecoder(Decoder):
-    """Any causal model, by its own ``scan``."""
+    """Decodes with any causal model, using its ``scan``."""
 
     name = "torch scan"
 
@@ -125,18 +126,24 @@ class TorchDecoder(Decoder):
 
     def state(self) -> ModelState:
         if self._state is None:
-            raise UsageError("nothing has been read, so there is no state")
+            raise UsageError("there is no decoder state yet: read at least one token first")
         return self._state
 
 
 class EngineDecoder(Decoder):
-    """A linear-attention model by the C++ step engine: the weights are read once per token for all
-    rows, states are fixed in size, and nothing is allocated.
+    """Decodes with the C++ step engine, for linear-attention models. It reads the weights once per
+    token for all rows, its states have a fixed size, and it allocates no memory while decoding.
 
-    ``weights`` rounds the matrices; long prompts are read by torch with the same rounded weights.
+    Args:
+        model: the model.
+        rows: batch size.
+        state: decoder state to continue from; omitted, decoding begins from an empty state.
+        weights: precision of the weight matrices. Long prompts are read by torch with the same
+            rounded weights.
+        head: what the model's outputs stand for.
 
     Raises:
-        UsageError: the engine is not there, or cannot run this model.
+        UsageError: the engine is not installed or cannot run this model.
     """
 
     name = "step engine"
@@ -153,7 +160,7 @@ class EngineDecoder(Decoder):
         from subquad.kernels.loading import CORE, REASON
 
         if CORE is None:
-            raise UsageError(f"the step engine is not there: {REASON}")
+            raise UsageError(f"the step engine is not available: {REASON}")
         self.core = CORE
         self.packed = pack(model, weights)
         self.model = rounded_model(model, weights)
@@ -161,7 +168,7 @@ class EngineDecoder(Decoder):
         if CORE.block_bytes(self.packed.spec) != len(self.packed.block):
             raise AssertionError("the packed weights do not fill the engine's plan")
         threads = torch.get_num_threads()
-        self.memory = Memory(self.packed.layers)
+        self.layout = StateLayout(self.packed.layers)
         self.size = CORE.state_floats(self.packed.spec)
         self.engine = CORE.Engine(self.packed.spec, self.packed.block.data_ptr(), threads)
         self.engine.reserve(rows)
@@ -178,8 +185,8 @@ class EngineDecoder(Decoder):
         for i in range(tokens.shape[1]):
             now = tokens[:, i].to(torch.int32).contiguous()
             where = self.engine.step(self.streams, now.data_ptr())
-        wide = -(-self.model.outputs // 16) * 16
-        logits = _floats(where, len(self.streams) * wide).view(-1, wide)
+        padded = -(-self.model.outputs // 16) * 16
+        logits = _floats(where, len(self.streams) * padded).view(-1, padded)
         return logits[:, : self.model.outputs].clone()
 
     def run(
@@ -206,7 +213,7 @@ class EngineDecoder(Decoder):
         old, wanted = self.streams, rows.tolist()
         kept: set[int] = set()
         new = []
-        for row in wanted:  # the first use of a row keeps its stream, others get copies
+        for row in wanted:  # the first use of a row keeps its stream, further uses get copies
             new.append(self.engine.clone(old[row]) if row in kept else old[row])
             kept.add(row)
         for row, stream in enumerate(old):
@@ -218,21 +225,21 @@ class EngineDecoder(Decoder):
     def state(self) -> ModelState:
         positions = [self.engine.position(stream) for stream in self.streams]
         each = [(self._floats(s), p) for s, p in zip(self.streams, positions, strict=True)]
-        return ModelState(torch.tensor(positions), self.memory.read(each))
+        return ModelState(torch.tensor(positions), self.layout.read(each))
 
     def _write(self, state: ModelState) -> None:
         for row, stream in enumerate(self.streams):
             position = int(state.position[row])
-            self.memory.write(self._floats(stream), state.layers, row, position)
+            self.layout.write(self._floats(stream), state.layers, row, position)
             self.engine.set_position(stream, position)
 
     def _floats(self, stream: int) -> Tensor:
-        """The engine's own memory."""
+        """The engine's state of one sequence, without a copy."""
         return _floats(self.engine.state(stream), self.size)
 
 
 def _floats(address: int, count: int) -> Tensor:
-    """Memory of the engine as a tensor, without a copy."""
+    """The engine's memory as a tensor, without a copy."""
     import ctypes
 
     return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32)
@@ -246,21 +253,30 @@ def decoder_for(
     weights: Weights = "fp32",
     head: Head = CATEGORICAL,
 ) -> Decoder:
-    """The step engine where it can serve, else torch.
+    """A decoder for ``model``: the step engine if it supports the model, otherwise torch.
+
+    Args:
+        model: the model, on the CPU for the step engine.
+        rows: batch size.
+        state: decoder state to continue from, as returned by ``Decoder.state``.
+        weights: precision of the step engine's weights, "fp32", "bf16" or "int8".
+        head: what the model's outputs stand for; by default, one logit per token.
 
     Raises:
-        UsageError: narrower weights were asked for and only torch can serve; the reason is given.
+        UsageError: ``weights`` is not "fp32", but the step engine does not support the model.
     """
     reason = engine_refuses(model)
     if reason is None:
         return EngineDecoder(model, rows=rows, state=state, weights=weights, head=head)
     if weights != "fp32":
-        raise UsageError(f"weights={weights} needs the step engine, which cannot serve: {reason}")
+        raise UsageError(
+            f"weights={weights} needs the step engine, which cannot run this model: {reason}"
+        )
     return TorchDecoder(model, state=state, head=head)
 
 
 def engine_refuses(model: CausalModel) -> str | None:
-    """Why torch has to serve this model; None if the step engine can."""
+    """The reason why the step engine cannot run ``model``, or None if it can."""
     from subquad.kernels.loading import CORE, REASON
 
     if CORE is None:

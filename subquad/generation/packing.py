@@ -1,6 +1,6 @@
-"""A causal model as the one block of bytes that the step engine reads, here and in a web page.
+"""Packs a causal model into the block of bytes that the step engine reads, here and on a web page.
 
-The order of the pieces is told in ``kernels/csrc/model.h``; this file follows it from the top.
+``kernels/csrc/model.h`` defines the order of the tensors, which this file follows.
 """
 
 import copy
@@ -24,11 +24,11 @@ from subquad.models.shared_levels import settle
 Weights = Literal["fp32", "bf16", "int8"]
 _WEIGHTS = {"fp32": 0, "bf16": 1, "int8": 2}
 _POSITIONS = {"none": 0, "learned": 1, "sinusoidal": 2}
-#: Rows are filled with zeros to a multiple of this many elements.
+#: Rows are padded with zeros to a multiple of this many elements.
 ROW = 16
-#: Rows of a matrix that lie together, ``ROW`` columns at a time.
+#: Height of the tiles in which matrices are stored; their width is ``ROW``.
 TALL = 8
-#: Pieces begin at a multiple of this many bytes.
+#: Tensors begin at multiples of this many bytes.
 ALIGNED = 64
 #: Largest int8 weight.
 LARGEST = 127
@@ -36,55 +36,62 @@ LARGEST = 127
 
 @dataclass(frozen=True)
 class Packed:
-    """The block and what it is: the fields of ``Spec`` in ``model.h``, in order."""
+    """A packed model."""
 
     spec: tuple[int | float, ...]
+    """The fields of ``Spec`` in ``model.h``, in order."""
     block: Tensor
-    """uint8, its first byte aligned to ``ALIGNED``."""
+    """The weights as uint8; the first byte is aligned to ``ALIGNED``."""
     layers: tuple[EngineLayer, ...]
-    """Its mixers, which know where their states lie."""
+    """The mixers, which know the layout of their states."""
 
 
 def unsupported(model: nn.Module) -> str | None:
-    """Why the step engine cannot run ``model``; None if it can."""
+    """The reason why the step engine cannot run ``model``, or None if it can."""
     if not isinstance(model, CausalModel):
-        return "it does not generate"
+        return "it is not a causal model"
     if model.embedding.projection is not None:
-        return "its embeddings are projected (projection), which the engine cannot do"
+        return "its embeddings are projected (projection), which the engine does not support"
     for block in model.blocks:
         assert isinstance(block, Block)
         if not isinstance(block.dense, nn.Identity):
-            return "it has a linear map after the mixer (mixer_dense), which the engine cannot do"
+            return (
+                "it has a linear map after the mixer (mixer_dense), which the engine does not "
+                "support"
+            )
         if block.ff.gelu is not tanh_gelu:
-            return "its GELU is not the tanh form (gelu), the only one of the engine"
+            return "it uses the exact GELU (gelu); the engine only has the tanh approximation"
     if any(p.dtype != torch.float32 for p in model.parameters()):
         return "its weights are not fp32"
     return _unsupported_layer(model)
 
 
 def _unsupported_layer(model: CausalModel) -> str | None:
-    """Why the engine cannot run the mixers; None if it can."""
+    """The reason why the engine cannot run the mixers, or None if it can."""
     found: dict[tuple[str, str], int] = {}
     above = False
     for i, mixer in enumerate(_mixers(model)):
         layer, name = mixer.engine_layer(), type(mixer).__name__
         if layer is None:
-            return f"layer {i} is {name}; the engine runs {', '.join(known())}"
+            return f"layer {i} is {name}; the engine supports {', '.join(known())}"
         if above and layer.kind == "local":
-            return f"layer {i}, {name}, is not at the bottom, where the engine has such layers"
+            return (
+                f"layer {i}, {name}, is above another kind of layer; the engine needs such layers "
+                "at the bottom"
+            )
         above = above or layer.kind != "local"
         for setting, value in layer.settings().items():
             first = found.setdefault((layer.kind, setting), value)
             if first != value:
                 return (
-                    f"its layers differ in {setting} ({first}, and {value} in layer {i}), "
-                    "of which the engine has one"
+                    f"its layers differ in {setting} ({first}, but {value} in layer {i}); the "
+                    "engine needs the same in all of them"
                 )
     return None
 
 
 def known() -> list[str]:
-    """The mixers that the engine runs."""
+    """The names of the mixers that the engine supports."""
     causal = {name: entry.causal for name, entry in MIXERS.items()}
     return [n for n, c in causal.items() if c and c.engine_layer is not CausalMixer.engine_layer]
 
@@ -94,19 +101,20 @@ def _mixers(model: CausalModel) -> list[CausalMixer]:
 
 
 def engine_layers(model: CausalModel) -> tuple[EngineLayer, ...]:
-    """The mixers of a model that the engine can run, as its layers."""
+    """The mixers of a supported model as engine layers."""
     layers = [mixer.engine_layer() for mixer in _mixers(model)]
     return tuple(layer for layer in layers if layer is not None)
 
 
 def quantise(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """int8 rows and the scale of each: the largest element of a row becomes ±127."""
+    """Quantise a matrix to int8; return it with the scale of each row, which maps the row's largest
+    element to ±127."""
     scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
     return (weight / scale.unsqueeze(1)).round().to(torch.int8), scale
 
 
 def rounded(weight: Tensor, weights: Weights) -> Tensor:
-    """A matrix as the engine sees it, in fp32."""
+    """The matrix that the engine effectively uses, in fp32."""
     if weights == "bf16":
         return weight.bfloat16().float()
     if weights == "int8":
@@ -116,7 +124,8 @@ def rounded(weight: Tensor, weights: Weights) -> Tensor:
 
 
 def rounded_model(model: CausalModel, weights: Weights) -> CausalModel:
-    """A copy of ``model`` whose matrices hold what the engine sees; the model itself for fp32."""
+    """A copy of ``model`` with the matrices that the engine effectively uses; for fp32, the model
+    itself."""
     if weights == "fp32":
         return model
     made = copy.deepcopy(model)
@@ -129,22 +138,22 @@ def rounded_model(model: CausalModel, weights: Weights) -> CausalModel:
 
 
 def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
-    """``model`` as one block.
+    """Pack ``model`` into one block of bytes, with matrices in the given precision.
 
     Raises:
         UsageError: the engine cannot run this model.
     """
     reason = unsupported(model)
     if reason is not None:
-        raise UsageError(f"the step engine cannot serve this model: {reason}")
-    filled = [_bytes(piece) for piece in pieces(model, weights)]
-    size = sum(-(-len(piece) // ALIGNED) * ALIGNED for piece in filled)
+        raise UsageError(f"the step engine cannot run this model: {reason}")
+    filled = [_bytes(tensor) for tensor in tensors(model, weights)]
+    size = sum(-(-len(data) // ALIGNED) * ALIGNED for data in filled)
     room = torch.zeros(size + ALIGNED, dtype=torch.uint8)
     block = room[-room.data_ptr() % ALIGNED :][:size]
     at = 0
-    for piece in filled:
-        block[at : at + len(piece)] = piece
-        at += -(-len(piece) // ALIGNED) * ALIGNED
+    for data in filled:
+        block[at : at + len(data)] = data
+        at += -(-len(data) // ALIGNED) * ALIGNED
     return Packed(_spec(model, weights), block, engine_layers(model))
 
 
@@ -153,7 +162,7 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     assert isinstance(first, Block)
     embedding = model.embedding
     layers = engine_layers(model)
-    # The same in all layers that have it; the engine reads none where no layer does.
+    # A setting has the same value in all layers that have it; else the engine ignores the default.
     usual = {"heads": 1, "phi": 0, "taps": 0}
     settings = usual | {name: n for layer in layers for name, n in layer.settings().items()}
     return (
@@ -175,8 +184,8 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     )
 
 
-def pieces(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
-    """The block's pieces in order, their rows not yet filled; matrices have two dimensions."""
+def tensors(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
+    """The block's tensors in order, without padding; matrices have two dimensions."""
     embedding = model.embedding
     yield from _matrix(embedding.tokens.weight, weights)
     if embedding.positions is not None:
@@ -219,13 +228,13 @@ def _matrix(weight: Tensor, weights: Weights) -> Iterator[Tensor]:
         yield weight.bfloat16() if weights == "bf16" else weight
 
 
-def _bytes(piece: Tensor) -> Tensor:
-    """The bytes of a piece on the CPU, its rows filled with zeros; a matrix in tiles."""
-    piece = piece.detach().cpu()
-    filled = nn.functional.pad(piece, (0, -piece.shape[-1] % ROW))
-    if piece.dim() == 2:
-        filled = nn.functional.pad(filled, (0, 0, 0, -len(piece) % ROW))
+def _bytes(tensor: Tensor) -> Tensor:
+    """The bytes of a tensor on the CPU, with rows padded with zeros, and matrices in tiles."""
+    tensor = tensor.detach().cpu()
+    filled = nn.functional.pad(tensor, (0, -tensor.shape[-1] % ROW))
+    if tensor.dim() == 2:
+        filled = nn.functional.pad(filled, (0, 0, 0, -len(tensor) % ROW))
         filled = rearrange(filled, "(m i) (n j) -> m n i j", i=TALL, j=ROW)
-        if piece.dtype == torch.bfloat16:
+        if tensor.dtype == torch.bfloat16:
             filled = rearrange(filled, "m n i (half j) -> m n i (j half)", half=2)
     return filled.contiguous().view(torch.uint8).flatten()

@@ -1,5 +1,5 @@
-"""How a token is drawn from a model's output. The step engine has the same in C++
-(``kernels/csrc/sampling.cpp``), and a test holds the two to one another."""
+"""Sampling a token from a model's output. The step engine does the same in C++
+(``kernels/csrc/sampling.cpp``), and a test checks that the two agree."""
 
 import math
 from dataclasses import astuple, dataclass
@@ -13,35 +13,36 @@ from torch import Tensor
 from subquad.errors import UsageError
 from subquad.tasks.logistics import LEAST_LOG_SCALE
 
-#: Below this temperature the likeliest token is as good as certain.
+#: Below this temperature, sampling is treated as greedy.
 COLDEST = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """How a token is drawn from its distribution. What leaves tokens out is applied in this order:
+    """How tokens are sampled from the model's distribution. The options are applied in this order:
     repetition penalty, temperature, top-k, top-p, min-p."""
 
     temperature: float = 1.0
-    """Divides the logits; 0 = always the likeliest token."""
+    """Divide the logits by this; 0 always picks the likeliest token (greedy decoding)."""
     top_k: int = 0
-    """Only the k likeliest tokens; 0 = all."""
+    """Sample only from the k likeliest tokens; 0 means all."""
     top_p: float = 1.0
-    """Only the likeliest tokens that together have this probability; 1 = all."""
+    """Sample only from the likeliest tokens that together reach this probability; 1 means all."""
     min_p: float = 0.0
-    """Only tokens with at least this part of the likeliest one's probability; 0 = all."""
+    """Sample only from tokens with at least this fraction of the likeliest token's probability; 0
+    means all."""
     repetition_penalty: float = 1.0
-    """Makes tokens that the text already holds less likely (Keskar et al. 2019): their logits are
-    divided by it if above zero, else multiplied; 1 = no difference."""
+    """Make tokens that already occur in the text less likely (Keskar et al. 2019): positive logits
+    are divided by this, negative ones multiplied; 1 has no effect."""
     seed: int = 0
-    """Same prompt and seed, same tokens, whatever the batch: each of a prompt's samples has a
-    random stream of its own."""
+    """Random seed. The same prompt and seed give the same tokens, whatever else is in the batch:
+    each sample of a prompt has its own random stream."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature < math.inf:
-            raise UsageError(f"temperature={self.temperature} must be a number of at least 0")
+            raise UsageError(f"temperature={self.temperature} must be 0 or a positive number")
         if not 0 <= self.top_k < 2**31:
-            raise UsageError(f"top_k={self.top_k} must be a count of tokens, or 0 for all")
+            raise UsageError(f"top_k={self.top_k} must be a number of tokens, or 0 for all")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p={self.top_p} must be above 0 and at most 1")
         if not 0 <= self.min_p <= 1:
@@ -53,27 +54,28 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """Whether the likeliest token is always taken."""
+        """Whether the likeliest token is always picked."""
         return self.temperature < COLDEST
 
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """What the numbers that a model puts out stand for."""
+    """What a model's outputs stand for."""
 
     mixture: int = 0
-    """Logistic components, on values from -1 to 1: as many logits of their weights, then means,
-    then logarithms of scales. 0 = the numbers are one logit per token."""
+    """Number of components of a mixture of logistics over values from -1 to 1; the outputs are the
+    logits of their weights, then their means, then their log scales. 0 means one logit per token.
+    """
     levels: int = 0
-    """Values that the mixture stands for."""
+    """Number of levels that values of the mixture are rounded to."""
 
 
-#: Logits, one per token.
+#: One logit per token.
 CATEGORICAL = Head()
 
 
 def core_arguments(how: Sampling, head: Head) -> tuple[float | int, ...]:
-    """Both, as the C++ core takes them."""
+    """``how`` and ``head`` as the C++ core expects them."""
     return (*astuple(how), head.mixture, head.levels)
 
 
@@ -89,8 +91,8 @@ def _splitmix(x: UInt64[np.ndarray, "n"]) -> UInt64[np.ndarray, "n"]:
 def uniform(
     seed: int, samples: npt.NDArray[np.uint64], step: npt.NDArray[np.uint64], which: int = 0
 ) -> Float[np.ndarray, "b"]:
-    """A number in [0, 1) for each sample: a function of (seed, sample, step, which) alone, so that
-    it does not matter in what order, or with which others, samples are drawn."""
+    """A number in [0, 1) for each sample. It depends only on (seed, sample, step, which), neither
+    on the order in which samples are drawn nor on the rest of the batch."""
     x = _splitmix(np.full(samples.shape, seed, np.uint64))
     for word in (samples, step, np.uint64(which)):
         x = _splitmix(x ^ word)
@@ -107,8 +109,17 @@ def draw(
     head: Head = CATEGORICAL,
     seen: Bool[Tensor, "b v"] | None = None,
 ) -> Int[Tensor, "b"]:
-    """One token per row. ``samples`` and ``step`` number the rows' random streams and the places in
-    them; ``seen`` marks tokens that a text holds."""
+    """Sample one token per row.
+
+    Args:
+        outputs: the model's outputs ``[b, v]``.
+        how: how tokens are sampled.
+        samples: the number of each row's random stream, ``[b]``.
+        step: the position in each random stream, ``[b]``.
+        head: what ``outputs`` stand for.
+        seen: marks the tokens ``[b, v]`` that each row already contains, for the repetition
+            penalty.
+    """
     u = torch.from_numpy(uniform(how.seed, samples, step)).to(outputs.device)
     x = outputs.double()
     if head.mixture:
@@ -123,12 +134,12 @@ def draw(
 
 
 def _soften(x: Tensor, temperature: float) -> Tensor:
-    """Weights that are 1 for the likeliest."""
+    """Unnormalised probabilities at this temperature; the largest is 1."""
     return ((x - x.amax(-1, keepdim=True)) / temperature).exp()
 
 
 def _filter(p: Tensor, how: Sampling) -> Tensor:
-    """Zeros where top-k, top-p and min-p leave tokens out; ties go to the lower token."""
+    """``p`` with zeros for tokens that top-k, top-p or min-p exclude; ties favour lower ids."""
     n = p.shape[-1]
     k = how.top_k if 0 < how.top_k < n else n
     if k < n or how.top_p < 1:
@@ -144,14 +155,14 @@ def _filter(p: Tensor, how: Sampling) -> Tensor:
 
 
 def _invert(p: Tensor, u: Tensor) -> Tensor:
-    """Where the cumulated weights pass ``u`` of their total."""
+    """Inverse-CDF sampling: the first index whose cumulative sum exceeds ``u`` times the total."""
     cumulated = p.cumsum(-1)
     passed = cumulated > u.unsqueeze(-1) * cumulated[:, -1:]
     return passed.to(torch.uint8).argmax(-1)
 
 
 def _draw_logistic(x: Tensor, how: Sampling, head: Head, u: Tensor, v: Tensor) -> Tensor:
-    """Choose a component by ``u``, then a value of its logistic by ``v``."""
+    """Choose a component with ``u``, then sample its logistic with ``v``."""
     weights, means, log_scales = x.split(head.mixture, dim=-1)
     if how.greedy:
         one = weights.argmax(-1, keepdim=True)

@@ -1,5 +1,5 @@
-"""A place in a text that can be continued later, in another process: the state, the token to read
-next, and how far the random stream has been used."""
+"""A saved decoder state, for continuing a text later in another process: the state, the token to
+read next, and the position in the random stream."""
 
 import hashlib
 import json
@@ -20,16 +20,16 @@ from subquad.run import Run
 
 @dataclass(frozen=True)
 class Saved:
-    """What ``generate --save-state`` writes."""
+    """The contents of a file written by ``generate --save-state``."""
 
     state: ModelState
     token: int
-    """The last token of the text, which the state has not read."""
+    """The last token of the text, which has not been read yet."""
     sample: int
     drawn: int
-    """The random stream, and how many numbers have been taken from it."""
+    """The number of the random stream, and how many numbers it has supplied."""
     model: str
-    """``fingerprint`` of the run that made it."""
+    """``fingerprint`` of the run that the state belongs to."""
     weights: str
 
     @classmethod
@@ -41,31 +41,34 @@ class Saved:
         model: str,
         weights: str,
     ) -> "Saved":
-        """The place of the one text that ``last`` and ``streams`` are about."""
+        """The saved state of a single text, from its last token and its random stream."""
         return cls(
             state, int(last[0]), int(streams.samples[0]), int(streams.drawn[0]), model, weights
         )
 
     def streams(self) -> Streams:
-        """The random stream, where it was left."""
+        """The random stream at the position where it stopped."""
         return Streams(np.array([self.sample], np.uint64), np.array([self.drawn], np.uint64))
 
     def check(self, run: Run, weights: str) -> None:
-        """Raises:
-        UsageError: the state belongs to another model, or to other weights of it.
+        """Check that ``run`` can continue this state.
+
+        Raises:
+            UsageError: the state belongs to another model or another precision of the weights.
         """
         if self.model != fingerprint(run):
             raise UsageError(
-                f"the state was made by another model than {run.path} (weights {self.model[:12]}, "
-                f"here {fingerprint(run)[:12]})"
+                f"the saved state belongs to another model than {run.path} (SHA-256 of the weights "
+                f"{self.model[:12]}…, here {fingerprint(run)[:12]}…): use the run that saved it"
             )
         if self.weights != weights:
             raise UsageError(
-                f"the state was made with weights {self.weights}, and is continued with {weights}"
+                f"the state was saved with weights {self.weights}, not {weights}: use "
+                f"--weights {self.weights}"
             )
 
     def save(self, path: Path) -> None:
-        """Write one safetensors file, whole or not at all."""
+        """Write one safetensors file, atomically."""
         about = {
             "token": self.token,
             "sample": self.sample,
@@ -77,10 +80,10 @@ class Saved:
 
     @classmethod
     def load(cls, path: Path) -> "Saved":
-        """Read what ``save`` wrote.
+        """Read a file written by ``save``.
 
         Raises:
-            SubquadError: the file is not a saved state, or not whole.
+            SubquadError: the file is not a saved state, or is damaged.
         """
         state = ModelState.load(path)
         try:
@@ -88,7 +91,9 @@ class Saved:
                 about = json.loads((f.metadata() or {})["about"])
             return cls(state, **about)
         except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-            raise SubquadError(f"{path} is not a state that generate has saved: {error}") from None
+            raise SubquadError(
+                f"{path} is not a file written by generate --save-state: {error}"
+            ) from None
 
 
 def fingerprint(run: Run) -> str:

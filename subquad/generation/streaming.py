@@ -1,17 +1,25 @@
-"""Tokens of one text becoming text: characters are held back until they are whole, and text that
-may be the beginning of a stop sequence until it is none."""
+"""Streaming detokenisation of one text: incomplete characters are held back until they are
+complete, and possible beginnings of a stop sequence until it is clear that they are none."""
 
 from collections.abc import Callable, Sequence
 
 from subquad.errors import UsageError
 
-#: What a decoder shows for bytes that are not (yet) a character.
+#: What tokenizers decode incomplete UTF-8 sequences to.
 UNFINISHED = "\ufffd"
 
 
 class TextStream:
-    """``push`` token ids, get text. The pieces joined, ``finish`` included, are the decoded ids up
-    to the first stop sequence. ``after`` are ids that stand before and have been given out."""
+    """Turns token ids into text as they arrive.
+
+    The concatenated results of ``push``, followed by that of ``finish``, are the decoded text up to
+    the first stop sequence.
+
+    Args:
+        decode: the tokenizer's function from ids to text.
+        stop: stop sequences.
+        after: ids of the preceding text, which has already been shown.
+    """
 
     def __init__(
         self,
@@ -20,20 +28,20 @@ class TextStream:
         after: Sequence[int] = (),
     ) -> None:
         if "" in stop:
-            raise UsageError("a stop sequence is empty")
+            raise UsageError("a stop sequence is empty; it must contain at least one character")
         self._decode = decode
         self._stop = stop
         self._held = max((len(s) for s in stop), default=1) - 1
         self._ids: list[int] = list(after[-1:])
-        #: Ids before this one are a whole number of characters, and given out.
+        #: Ids before this index form complete characters, which have been returned.
         self._from = 0
-        #: Characters of ``decode(ids[from:])`` that are context or have been given out.
+        #: Characters of ``decode(ids[from:])`` that are context or have been returned.
         self._given = len(decode(self._ids))
         self._pending = ""
         self.stopped = False
 
     def push(self, token: int) -> str:
-        """The text that this token makes certain."""
+        """Add a token and return the text that is now certain."""
         if self.stopped:
             return ""
         self._ids.append(token)
@@ -41,13 +49,13 @@ class TextStream:
         whole = text.rstrip(UNFINISHED)
         self._pending += whole[self._given :]
         self._given = max(self._given, len(whole))
-        if whole == text and self._given:  # the last token stays as context: words need its space
+        if whole == text and self._given:  # keep the last token: it decides about a leading space
             self._from = len(self._ids) - 1
             self._given = len(self._decode(self._ids[self._from :]))
         return self._release(self._held)
 
     def finish(self) -> str:
-        """What is left when no more tokens come."""
+        """The remaining text, when there are no more tokens."""
         if not self.stopped:
             self._pending += self._decode(self._ids[self._from :])[self._given :]
         return self._release(0)

@@ -1,9 +1,8 @@
-"""Texts from a language run: many prompts, stop sequences, streaming, beams, saved states."""
+"""Texts from a language run: sampling, stop sequences, streaming, beam search, saved states."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,7 +21,7 @@ from subquad.generation.continuing import (
     prefill,
 )
 from subquad.generation.decoder import Decoder, Streams, decoder_for
-from subquad.generation.packing import Weights
+from subquad.generation.requests import Request, check, new_tokens, prompt_ids
 from subquad.generation.sampling import Sampling
 from subquad.generation.saved import Saved, fingerprint
 from subquad.generation.streaming import TextStream
@@ -30,9 +29,7 @@ from subquad.models import CausalModel
 from subquad.run import Run
 from subquad.tasks.outputs import TextOutput
 
-#: Tokens of a text, if nobody says how many.
-USUAL_LENGTH = 200
-#: Called with the number of a text and the piece of it that has become certain.
+#: A callback for streaming: called with the number of a text and the next part of it.
 Listen = Callable[[int, str], None]
 
 
@@ -42,13 +39,13 @@ class Text:
 
     prompt: str
     text: str
-    """The prompt and what follows it."""
+    """The prompt and its continuation."""
     tokens: int
-    """Tokens made."""
+    """Number of generated tokens."""
     ended: str
-    """Why it ends there: ``length``, ``stop`` (a stop sequence) or ``end`` (it ended itself)."""
+    """Why it ended: ``length``, ``stop`` (a stop sequence) or ``end`` (the model ended it)."""
     score: float | None = None
-    """Sum of log-probabilities of the tokens made, of beams."""
+    """Sum of the log-probabilities of the generated tokens; only for beam search."""
 
 
 @dataclass(frozen=True)
@@ -60,34 +57,13 @@ class Texts:
     served_by: str
     """``step engine`` or ``torch scan``."""
     state_bytes: int
-    """Size of the state of one text at the end."""
+    """Size of the decoder state of one text at the end."""
     saved: Saved | None = None
-    """Where the one text can be continued, if that was asked for."""
+    """The decoder state for continuing the text, if ``Request.save`` was set."""
 
     @property
     def tokens(self) -> int:
         return sum(text.tokens for text in self.texts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What is to be written."""
-
-    prompts: Sequence[str] = ("",)
-    samples: int = 1
-    """Texts for each prompt."""
-    length: int | None = None
-    """Most tokens of each text; None = ``USUAL_LENGTH``, or what fits learned positions."""
-    stop: Sequence[str] = ()
-    """A text ends before the first of these."""
-    beams: int = 1
-    """More than 1: the likeliest texts that a search of this width finds, instead of samples."""
-    weights: Weights = "fp32"
-    """Precision of the step engine's weights."""
-    state: Saved | None = None
-    """Continue from here; a prompt is read after it."""
-    save: bool = False
-    """Also return where the text can be continued."""
 
 
 def write(
@@ -98,70 +74,36 @@ def write(
     watch: Progress = ignore,
     listen: Listen | None = None,
 ) -> Texts:
-    """Write texts with a language run.
+    """Generate texts with a language run.
+
+    Args:
+        run: a trained ``language`` run.
+        request: the prompts, and what to generate for them.
+        how: how tokens are sampled.
+        watch: called with the progress.
+        listen: called with each new part of a text, for streaming.
 
     Raises:
-        UsageError: the run is of another task, a prompt and length do not fit the positions that
-            the model has learned, or parts of the request do not go together.
+        UsageError: the run is of another task, prompt and length do not fit into the model's
+            learned positions, or parts of the request contradict each other.
     """
     task, model = run.task.generates(), run.model
     if not isinstance(task, TextOutput) or not isinstance(model, CausalModel):
-        raise UsageError(f"{run.path} is a {run.config.task} run; it writes no texts")
-    _check(request, how)
+        raise UsageError(
+            f"{run.path} is a {run.config.task} run, which cannot generate text; use a language run"
+        )
+    check(request, how)
     if request.state is not None:
         request.state.check(run, request.weights)
-    rows = [_ids(task, prompt, request) for prompt in request.prompts]
-    length = _length(run, rows, request)
+    rows = [prompt_ids(task, prompt, request) for prompt in request.prompts]
+    length = new_tokens(run, rows, request)
     job = _Job(run, task, request, how, length, watch, listen)
     return job.beams(rows) if request.beams > 1 else job.samples(rows)
 
 
-def _check(request: Request, how: Sampling) -> None:
-    one = len(request.prompts) * request.samples == 1
-    if (request.state is not None or request.save) and not one:
-        raise UsageError("a state belongs to one text: give one prompt, and one sample of it")
-    if "" in request.stop:
-        raise UsageError("a stop sequence is empty")
-    if request.state is not None and how.repetition_penalty != 1:
-        raise UsageError("a saved state does not tell which tokens its text holds: no penalty")
-    if request.beams > 1:
-        if request.state is not None or request.save or request.stop:
-            raise UsageError("beams know no saved states and no stop sequences")
-        if request.samples > request.beams:
-            raise UsageError(f"{request.beams} beams give at most {request.beams} texts a prompt")
-        if how != Sampling(seed=how.seed):
-            raise UsageError("beams take the likeliest: temperature, top-k and so on mean nothing")
-
-
-def _ids(task: TextOutput, prompt: str, request: Request) -> list[int]:
-    try:
-        prompt.encode()
-    except UnicodeEncodeError:
-        raise UsageError("the prompt is not valid UTF-8 text") from None
-    before = [task.start] if request.state is None else [request.state.token]
-    return [*before, *task.tokenizer.encode([prompt])[0]]
-
-
-def _length(run: Run, rows: Sequence[list[int]], request: Request) -> int:
-    longest = max(map(len, rows))
-    read = 0 if request.state is None else int(request.state.state.position[0])
-    limit = run.config.data.length
-    if run.config.model.positions != "learned":
-        return request.length or USUAL_LENGTH
-    room = limit - read - longest + 1
-    length = request.length or max(1, min(USUAL_LENGTH, room))
-    if length > room:
-        raise UsageError(
-            f"a prompt of {read + longest - 1} tokens and {length} more go beyond the {limit} "
-            f"positions that {run.path} has learned; ask for at most {max(room, 0)}, "
-            "or train with --positions none above a convolution"
-        )
-    return length
-
-
 @dataclass
 class _Row:
-    """A text in the making."""
+    """A text while it is being generated."""
 
     number: int
     prompt: str
@@ -173,13 +115,13 @@ class _Row:
 
 @dataclass
 class _Going:
-    """The texts that have not ended, as the decoder's rows stand."""
+    """The texts that have not ended yet, in the order of the decoder's rows."""
 
     rows: list[_Row]
     take: Callable[[_Row, int], None]
 
     def taken(self, drawn: Int[Tensor, "b k"]) -> Int[Tensor, "n"] | None:
-        """Give each row its new tokens; return the rows that go on (None: all)."""
+        """Give each row its new tokens; return the rows that continue (None: all)."""
         for row, tokens in zip(self.rows, drawn.tolist(), strict=True):
             for token in tokens:
                 self.take(row, token)
@@ -192,7 +134,7 @@ class _Going:
 
 @dataclass
 class _Job:
-    """A request in hand."""
+    """A request that is being processed."""
 
     run: Run
     task: TextOutput
@@ -209,8 +151,8 @@ class _Job:
         return decoder_for(self.run.model, rows=rows, state=state, weights=self.request.weights)
 
     def _streams(self, prompts: int) -> Streams:
-        """A sample's random stream is its number among those of its prompt: the same prompt and
-        seed give the same texts, whichever other prompts stand beside it."""
+        """One random stream per sample, numbered within its prompt, so that the same prompt and
+        seed give the same texts, whatever the other prompts are."""
         numbers = np.tile(np.arange(self.request.samples, dtype=np.uint64), prompts)
         return Streams(numbers, np.zeros_like(numbers))
 
@@ -235,7 +177,7 @@ class _Job:
             self._say(row, row.stream.finish())
             row.ended = row.ended or "length"
         last = sampler.last
-        assert last is not None, "at least one token is drawn"
+        assert last is not None, "at least one token is generated"
         kept = None
         if self.request.save:
             state = decoder.state().clone()
@@ -285,15 +227,3 @@ class _Job:
                 ended = "end" if len(own) < len(beam.tokens) else "length"
                 finished.append(Text(prompt, text, len(beam.tokens), ended, beam.score))
         return Texts(finished, name, state_bytes)
-
-
-def read_prompts(path: Path | str) -> list[str]:
-    """The lines of a file.
-
-    Raises:
-        UsageError: it is empty.
-    """
-    lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    if not lines:
-        raise UsageError(f"{path} is empty: one prompt per line is expected")
-    return lines

@@ -1,2 +1,2 @@
-"""The honest laboratory: compare mixers with each other and with the simplest methods there are,
-measure what they cost, and write it down so that another person can make it again."""
+"""Experiments: compare mixers with each other and with simple baselines, measure what they cost,
+and write reports that contain everything needed to reproduce them."""

@@ -1,5 +1,4 @@
-"""What a long piece of work says while it goes on: to a bar on a terminal, or line by line to a
-log."""
+"""Progress of long-running work, for a progress bar on a terminal or lines in a log."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,31 +7,32 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the work stands."""
+    """The state of the work."""
 
     spent: float
-    """The part of all work that is done, from 0 to 1."""
+    """The fraction of the work that is done, from 0 to 1."""
     stage: str
-    """What is being done now, in a few words."""
+    """What is happening now, in a few words."""
     line: str = ""
-    """A line for people about what has just been finished or found; most steps have none."""
+    """A line for the log about what has just finished; usually empty."""
 
 
-#: Called whenever there is progress.
+#: A callback that is called whenever there is progress.
 Watch = Callable[[Progress], None]
 
 
 def ignore(progress: Progress) -> None:
-    """Nobody watches."""
+    """The default callback, which does nothing."""
 
 
 def part(watch: Watch, begin: float, share: float) -> Watch:
-    """The watch of a piece of the work that starts at ``begin`` and is ``share`` of it all."""
+    """A callback for a part of the work that starts at ``begin`` and is ``share`` of the whole."""
     return lambda p: watch(replace(p, spent=begin + share * min(p.spent, 1.0)))
 
 
 def of_training(watch: Watch, stage: str) -> Callable[[dict[str, Any], float], None]:
-    """What ``train`` reports, as progress of ``stage``; its notes on the data are lines."""
+    """A callback for ``train`` that reports to ``watch`` as ``stage``; notes about the data become
+    log lines."""
 
     def note(line: dict[str, Any], spent: float) -> None:
         watch(Progress(spent, stage, line["text"] if line["kind"] == "note" else ""))

@@ -1,32 +1,33 @@
-"""What Katharopoulos et al. 2020 published about generating images (tables 1, 2 and 4): the models
-that ``bench`` and the recipes measure again."""
+"""The image models of Katharopoulos et al. 2020 and their published results (tables 1, 2 and 4),
+which ``bench`` and the recipes reproduce."""
 
 from dataclasses import dataclass
 
 from subquad.lab.instruments.generation import CACHED, COPIED, RECOMPUTED, RECURRENT
 from subquad.tasks import Config
 
-#: The paper's ways of generating, and softmax with the best cache.
+#: The paper's methods of generation, and softmax with a cache that grows in place.
 WAYS = (RECURRENT, CACHED, COPIED, RECOMPUTED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageModel:
-    """A model that draws images pixel by pixel: its size, its training, its published figures."""
+    """A model that generates images pixel by pixel: its size, training and published results."""
 
     name: str
     layers: int
     length: int
     linear: tuple[float, float]
-    """Bits per dimension, and images per second on a GPU."""
+    """(bits per dimension, images per second on a GPU); the same for the two fields below."""
     softmax: tuple[float, float]
     stateful: tuple[float, float]
-    """Softmax with a cache that is copied at every step."""
+    """Softmax attention with a cache that is copied at every step."""
     batch: int
     budget: str
 
     def settings(self, config: Config) -> Config:
-        """The paper's model and optimiser; its widths are 256, 8 heads of 32, and 1,024."""
+        """``config`` with the paper's model (width 256, 8 heads of 32, feed-forward 1,024) and
+        optimiser."""
         return config.having(
             layers=self.layers,
             d=256,

@@ -1,4 +1,4 @@
-"""How weights move: AdamW, RAdam or Muon, and the learning rate over the budget."""
+"""Optimisers (AdamW, RAdam, Muon) and the learning-rate schedule."""
 
 import torch
 from torch import nn
@@ -8,8 +8,8 @@ from subquad.tasks import TrainConfig
 
 
 def learning_rate(training: TrainConfig, spent: float) -> float:
-    """The rate when ``spent`` of the budget (0 to 1) is: a linear rise over ``warmup`` of it, then
-    what ``schedule`` says."""
+    """The learning rate after the fraction ``spent`` (0 to 1) of the training budget: a linear
+    warm-up over the fraction ``warmup``, then the given ``schedule``."""
     rise = min(1.0, spent / training.warmup) if training.warmup else 1.0
     after = {
         "linear": max((1 - spent) / (1 - training.warmup), 0.0),
@@ -20,8 +20,8 @@ def learning_rate(training: TrainConfig, spent: float) -> float:
 
 
 def optimiser(model: nn.Module, training: TrainConfig) -> torch.optim.Optimizer:
-    """The one that is named; weight decay on matrices only (not on embeddings, biases and norms).
-    Muon has the matrices of the blocks, and AdamW the rest."""
+    """The optimiser that ``training`` names. Weight decay applies to matrices only, not to
+    embeddings, biases and norms. Muon updates the matrices of the blocks, and AdamW the rest."""
     tables = (m for m in model.modules() if isinstance(m, nn.Embedding))
     embeddings = {id(p) for table in tables for p in table.parameters()}
     hidden, decayed, rest = [], [], []

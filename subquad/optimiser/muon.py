@@ -1,8 +1,9 @@
-"""Muon (Jordan et al. 2024): the momentum of a hidden matrix, made orthogonal, is its update.
+"""Muon (Jordan et al. 2024): the update of a hidden matrix is its orthogonalised momentum.
 
-torch has a Muon of its own, which multiplies in bf16, one matrix at a time, and takes no other
-parameters: on a processor without bf16 it costs more than a small model's step. Here matrices of
-one shape go together, in fp32, and AdamW serves the parameters that are no hidden matrices.
+torch also has a Muon, but it multiplies in bf16, one matrix at a time, and accepts no other
+parameters; without bf16 hardware it costs more than the rest of a small model's training step.
+Here, matrices of the same shape are processed together in fp32, and AdamW updates all parameters
+that are not hidden matrices.
 """
 
 import math
@@ -14,16 +15,17 @@ import torch
 from torch import Tensor
 
 MOMENTUM = 0.95
-#: Newton–Schulz by the quintic a x + b x³ + c x⁵. Jordan et al. apply it five times; three leave
-#: the smallest singular values small, and learned as much in each step here (LOG.md).
+#: Newton–Schulz iteration with the quintic a x + b x³ + c x⁵. Jordan et al. iterate five times.
+#: Three iterations leave the smallest singular values small, but learned as much per step (LOG.md).
 A, B, C, TIMES = 3.4445, -4.7750, 2.0315, 3
-#: Root mean square of an update's elements over that of AdamW's, which is about 0.2 times the rate
-#: (Liu et al. 2025); three times as much was best for texts and images here (LOG.md).
+#: Root mean square of an update's elements, in units of the learning rate. AdamW's is about 0.2
+#: (Liu et al. 2025); three times as much worked best for texts and images here (LOG.md).
 SIZE = 0.6
 
 
 class Muon(torch.optim.AdamW):
-    """AdamW, except in groups with ``orthogonal=True``, of matrices ``[m, n]`` alone."""
+    """Muon for parameter groups with ``orthogonal=True``, whose parameters must all be matrices
+    ``[m, n]``; AdamW for all other groups."""
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -56,7 +58,7 @@ class Muon(torch.optim.AdamW):
                 )
 
     def _momentum(self, p: Tensor) -> Tensor:
-        """Nesterov's: the gradient as it will be averaged next."""
+        """The Nesterov momentum of ``p``."""
         assert p.grad is not None
         state = self.state[p]
         if not state:
@@ -66,7 +68,8 @@ class Muon(torch.optim.AdamW):
 
 
 def orthogonal(x: Tensor) -> Tensor:
-    """About U Vᵀ of each matrix U Σ Vᵀ in ``x`` ``[b, m, n]``: singular values near 1."""
+    """Orthogonalise each matrix U Σ Vᵀ in ``x`` ``[b, m, n]``: approximately U Vᵀ, whose singular
+    values are 1."""
     turned = x.shape[1] > x.shape[2]
     x = x.mT.contiguous() if turned else x
     x = x / x.flatten(1).norm(dim=1)[:, None, None].clamp(min=1e-7)

@@ -1,4 +1,4 @@
-"""The memory that training a model takes: more than the model."""
+"""The memory needed for training a model, which is more than its weights."""
 
 import torch
 from torch import nn
@@ -9,10 +9,10 @@ from subquad.tasks import Task
 
 
 def check_size(task: Task, on: torch.device) -> None:
-    """Refuse to train a model that does not fit into memory, before it is made.
+    """Check, before the model is created, that training it fits into memory.
 
     Raises:
-        UsageError: with its size, and what there is.
+        UsageError: it does not; the message gives its size and the available memory.
     """
     averages = 1 if task.config.training.optimizer == "muon" else 2
     holding = "weights, gradients and the optimiser's averages"

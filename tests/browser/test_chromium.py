@@ -79,7 +79,7 @@ def test_hostile_prompts_stay_text(browser, pages):
         fill(browser, "length", "20")
         click(browser, "go")
         finished(browser)
-        assert "tokens a second" in status(browser)
+        assert "tokens per second" in status(browser)
         shown = browser.run("document.getElementById('output').textContent")
         lines = browser.run("document.getElementById('prompt').value")
         assert shown.startswith(lines)
@@ -101,9 +101,9 @@ def test_hostile_names_and_tokens_stay_text(browser, tmp_path):
 def test_wrong_settings_are_named_and_nothing_runs(browser, pages):
     opened(browser, pages["bytes"])
     for name, value, says in (
-        ("temperature", "-1", "Temperature must be a number of at least 0."),
+        ("temperature", "-1", "Temperature must be 0 or a positive number."),
         ("top_p", "1.5", "Top-p must be above 0 and at most 1."),
-        ("seed", "0.5", "Seed must be a whole number from 0 on."),
+        ("seed", "0.5", "Seed must be a whole number of at least 0."),
     ):
         usual = browser.run(f"document.getElementById('{name}').value")
         fill(browser, name, value)
@@ -119,7 +119,7 @@ def test_stop_stops(browser, pages):
     browser.wait("document.getElementById('output').textContent.length > 100")
     click(browser, "stop")
     finished(browser)
-    assert "you stopped it" in status(browser) or "it ended by itself" in status(browser)
+    assert "stopped by you" in status(browser) or "the model ended" in status(browser)
 
 
 def test_a_picture_is_begun_by_keyboard_and_completed(browser, pages):

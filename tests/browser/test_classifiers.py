@@ -143,7 +143,10 @@ def _digits(path):
 
 
 REFUSED = [
-    (lambda p: classifier(p, "softmax"), "layer 0 is SoftmaxAttention; a page has linear, fnet"),
+    (
+        lambda p: classifier(p, "softmax"),
+        "layer 0 is SoftmaxAttention, but pages only support linear, fnet",
+    ),
     (lambda p: classifier(p, "fnet", hybrid="top:1"), "layer 1 is SoftmaxAttention"),
     (lambda p: classifier(p, mixer_options={"fastformer": {"columns": 3}}), "has columns changed"),
     (
@@ -154,10 +157,10 @@ REFUSED = [
         lambda p: classifier(p, "fnet", mixer_options={"fnet": {"transform": "dct"}}),
         "transform=dct",
     ),
-    (_foreign, "this run's tokenizer is another"),
+    (_foreign, "this run has another"),
     (_pairs, "pairs of texts"),
     (_digits, "it reads pixels"),
-    (lambda p: classifier(p, scale=1e9), "beyond f16's 65504"),
+    (lambda p: classifier(p, scale=1e9), "a weight exceeds 65504"),
 ]
 
 
@@ -229,11 +232,11 @@ def test_nothing_typed_shows_no_answer_and_a_long_text_says_what_is_read(browser
     opened(browser, page)
     typed(browser, "a b c " * 1000)
     note = "document.getElementById('note').textContent"
-    assert browser.run(note).startswith("Reads the first 40 of 3,000 words and marks")
+    assert browser.run(note).startswith("Reads the first 40 of 3,000 words and punctuation")
     assert [row[2] for row in typed(browser, "")] == ["–"] * 3
-    assert "as you type" in browser.run(note)
+    assert "Type some text" in browser.run(note)
     typed(browser, " ")
-    assert "Nothing in it" in browser.run(note)
+    assert "has no tokens" in browser.run(note)
 
 
 def test_only_the_last_of_many_texts_is_answered(browser, page):
@@ -252,7 +255,7 @@ def test_half_a_character_is_said_and_the_next_text_is_answered(browser, page):
     opened(browser, page)
     browser.run("$('text').value = '\\ud83e'; $('text').oninput()")
     browser.wait("!working")
-    assert status(browser) == "The text holds half a character."
+    assert status(browser) == "The text contains an incomplete character (an unpaired surrogate)."
     typed(browser, "what a match")
     assert status(browser) == ""
 

@@ -124,12 +124,14 @@ def test_a_hundred_thousand_characters(runs, pages):
     assert prompt + text == wanted.text
     assert done["kind"] == "done"
     _, refused = ask_text(pages["learned"], prompt, 5)
-    assert "go beyond the 64 positions" in refused["message"]
+    assert "exceed the 64 positions" in refused["message"]
 
 
 def test_half_a_character_is_refused(pages):
     _, refused = ask_text(pages["bytes"], "\ud83e", 5)
-    assert refused["message"] == "The prompt holds half a character."
+    assert (
+        refused["message"] == "The prompt contains an incomplete character (an unpaired surrogate)."
+    )
 
 
 @pytest.mark.parametrize("name", ["grey", "colours", "mixture"])
@@ -152,9 +154,9 @@ def test_it_draws_and_completes_what_the_run_does(runs, pages, name):
     ("make", "why"),
     [
         (lambda p: language(p, mixers=("softmax",)), "layer 0 is CausalSoftmaxAttention"),
-        (lambda p: language(p, "bpe"), "bytes and chars exactly"),
+        (lambda p: language(p, "bpe"), "the tokenizers bytes and chars"),
         (lambda p: pixels(p, shape=(3, 3, 2)), "3×3×2"),
-        (lambda p: language(p, scale=1e9), "beyond f16's 65504"),
+        (lambda p: language(p, scale=1e9), "a weight exceeds 65504"),
     ],
 )
 def test_what_no_page_can_do_is_refused(tmp_path, make, why):

@@ -32,7 +32,7 @@ DANGEROUS = (
 def asked(expression, given, texts):
     """What a page's code makes of each text; ``t`` is the tokenizer."""
     page = files("subquad.export").joinpath("page")
-    sources = [page.joinpath(name).read_text("utf-8") for name in ("tokens.js", "pieces.js")]
+    sources = [page.joinpath(name).read_text("utf-8") for name in ("tokens.js", "subwords.js")]
     script = f"""{"".join(sources)}
         const {{ v, texts }} = JSON.parse(require("node:fs").readFileSync(0, "utf8"));
         const t = new TOKENIZERS[v.kind](v);

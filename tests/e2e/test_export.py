@@ -45,9 +45,9 @@ def test_a_page_is_made_checked_and_found_out_when_broken(cli, drawn, tmp_path):
         (("run", "--to", "web"), 2, "give RUN, --to and --out"),
         (("run", "--check", "x.html"), 2, "--check takes a page or an ONNX folder, and no run"),
         (("run", "--to", "web", "--out", "o", "--linear-attention", "graph"), 2, "is for ONNX"),
-        (("--check", "."), 1, ". is not a folder that `subquad export --to onnx` has made"),
+        (("--check", "."), 1, ". is not a folder made by `subquad export --to onnx`"),
         (("run", "--to", "onnx", "--out", "o", "--weights", "f16"), 2, "--weights is for pages"),
-        (("--check", "x.html"), 1, "x.html: no such file"),
+        (("--check", "x.html"), 1, "x.html does not exist"),
         (("absent", "--to", "web", "--out", "p.html"), 1, "absent: no such run directory"),
     ],
 )
@@ -76,9 +76,9 @@ def test_a_classifier_becomes_a_page_that_passes_its_check(cli, tmp_path):
         (
             ("--mixer", "softmax"),
             "f16",
-            "a page has linear, fnet, fastformer, none and convolution",
+            "pages only support linear, fnet, fastformer, none and convolution",
         ),
-        ((), "int8", "a classifier's page holds f16 or f32"),
+        ((), "int8", "int8 is only for pages that generate"),
     ],
 )
 def test_a_classifier_that_no_page_can_be_is_refused(cli, tmp_path, more, weights, says):
@@ -96,7 +96,7 @@ def test_a_file_that_is_no_page(cli, tmp_path):
     (tmp_path / "x.html").write_text("<p>hello", encoding="utf-8")
     code, _, err = cli("export", "--check", "x.html")
     assert code == 1
-    assert "x.html is not a page that `subquad export --to web` has made" in err
+    assert "x.html is not a page made by `subquad export --to web`" in err
 
 
 def test_a_terminated_export_leaves_nothing(cli, tmp_path):
@@ -134,7 +134,7 @@ def test_what_exists_is_replaced_by_force_only(cli, tmp_path, to):
     assert (code, out, err) == (
         1,
         "",
-        "subquad: made exists: name another, or replace it by --force\n",
+        "subquad: made exists: use another name, or --force to replace it\n",
     )
     assert all(path.stat().st_ino == inode for path, inode in before.items())
     assert cli(*export, "--force")[0] == 0

@@ -82,7 +82,7 @@ def test_it_classifies(tmp_path):
     code, _, err = answers.pop()
     assert code == 2
     assert err.count("\n") == 1
-    assert "layer 0 is Mean; a page has linear, fnet" in err
+    assert "layer 0 is Mean, but pages only support linear, fnet" in err
     listed, _, evaluated, predicted, *_ = check(answers)
     mine = next(row for row in json.loads(listed) if row["name"] == "mean_of_all")
     assert mine["options"] == "gain=1.0, heads"
@@ -107,7 +107,7 @@ def test_it_generates(tmp_path):
     code, _, err = answers.pop()
     assert code == 2
     assert err.count("\n") == 1
-    assert "layer 0 is RunningMean; the engine runs linear, convolution" in err
+    assert "layer 0 is RunningMean; the engine supports linear, convolution" in err
     _, evaluated, written, *_ = check(answers)
     assert json.loads(evaluated)["bits_per_byte"] > 0
     assert written.startswith("It was")

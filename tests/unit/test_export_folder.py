@@ -134,13 +134,17 @@ def test_what_is_no_number_differs():
 
 def test_a_folder_that_is_no_export_is_refused(copied, tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SubquadError, match=r"empty is not a folder that `subquad export --to onnx"):
+    with pytest.raises(
+        SubquadError, match=r"empty is not a folder made by `subquad export --to onnx"
+    ):
         check(tmp_path / "empty")
     (tmp_path / "empty" / "about.json").write_text("[1", encoding="utf-8")
     with pytest.raises(SubquadError, match=r"about.json cannot be read: "):
         check(tmp_path / "empty")
     (tmp_path / "empty" / "about.json").write_text('{"opset": 18}', encoding="utf-8")
-    with pytest.raises(SubquadError, match=r"names no selftest.safetensors: export the run again"):
+    with pytest.raises(
+        SubquadError, match=r"does not list selftest.safetensors: export the run again"
+    ):
         check(tmp_path / "empty")
     path = copied("causal")
     (path / "step.onnx").unlink()

@@ -101,7 +101,7 @@ def test_what_the_engine_cannot_run_is_served_by_torch(monkeypatch):
     monkeypatch.setattr(loading, "REASON", "built without a C++ compiler")
     assert engine_refuses(model("linear")) == "built without a C++ compiler"
     assert isinstance(decoder_for(model("linear"), rows=1), TorchDecoder)
-    with pytest.raises(UsageError, match=r"cannot serve: built without a C\+\+ compiler"):
+    with pytest.raises(UsageError, match=r"cannot run this model: built without a C\+\+ compiler"):
         decoder_for(model("linear"), rows=1, weights="int8")
 
 

@@ -111,7 +111,9 @@ def test_neighbours_in_a_picture(weights):
 
 def test_convolutions_elsewhere_are_left_to_torch():
     made = model(mixers=("linear", "convolution"))
-    assert engine_refuses(made).startswith("layer 1, CausalConvolution, is not at the bottom")
+    assert engine_refuses(made).startswith(
+        "layer 1, CausalConvolution, is above another kind of layer"
+    )
 
 
 def test_a_tied_head():
@@ -263,7 +265,7 @@ def test_what_it_cannot_do_is_refused():
         length=9,
     )
     with pytest.raises(
-        UsageError, match=r"layer 1 is CausalSoftmaxAttention; the engine runs linear"
+        UsageError, match=r"layer 1 is CausalSoftmaxAttention; the engine supports linear"
     ):
         pack(other)
     for changes, why in (

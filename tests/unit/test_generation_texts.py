@@ -79,7 +79,7 @@ def test_samples_of_a_prompt_differ_and_a_prompt_that_comes_twice_does_not(run):
 
 def test_texts_beyond_the_positions_are_refused(run):
     """X13: past the trained length, both numbers are named."""
-    with pytest.raises(UsageError, match="beyond the 32 positions"):
+    with pytest.raises(UsageError, match="exceed the 32 positions"):
         texts(run, prompts=["ab"], length=31)
     assert write(run, Request(prompts=["ab"], length=30), Sampling()).tokens == 30
 
@@ -211,9 +211,9 @@ def test_a_saved_state_goes_on_in_a_fresh_process(endless, tmp_path):
 def test_wrong_states_are_refused(run, endless, tmp_path):
     """Another model's state, other weights, a cut file, another kind of file."""
     saved = write(run, Request(length=3, save=True), GREEDY).saved
-    with pytest.raises(UsageError, match="made by another model"):
+    with pytest.raises(UsageError, match="belongs to another model"):
         write(endless, Request(state=saved), GREEDY)
-    with pytest.raises(UsageError, match="made with weights fp32, and is continued with int8"):
+    with pytest.raises(UsageError, match="saved with weights fp32, not int8: use --weights fp32"):
         write(run, Request(state=saved, weights="int8"), GREEDY)
     saved.save(tmp_path / "state")
     data = (tmp_path / "state").read_bytes()
@@ -224,7 +224,7 @@ def test_wrong_states_are_refused(run, endless, tmp_path):
     with pytest.raises(SubquadError, match="not a saved state"):
         Saved.load(run.path / "model.safetensors")
     saved.state.save(tmp_path / "bare")
-    with pytest.raises(SubquadError, match="not a state that generate has saved"):
+    with pytest.raises(SubquadError, match="not a file written by generate --save-state"):
         Saved.load(tmp_path / "bare")
     with pytest.raises(SubquadError, match="cannot be read"):
         Saved.load(tmp_path / "missing")
@@ -233,11 +233,11 @@ def test_wrong_states_are_refused(run, endless, tmp_path):
 @pytest.mark.parametrize(
     ("request_", "how", "why"),
     [
-        (Request(samples=2, save=True), GREEDY, "a state belongs to one text"),
+        (Request(samples=2, save=True), GREEDY, "a saved state belongs to a single text"),
         (Request(stop=[""]), GREEDY, "stop sequence is empty"),
-        (Request(beams=2, stop=["x"]), Sampling(), "beams know no"),
-        (Request(beams=2), Sampling(top_k=3), "beams take the likeliest"),
-        (Request(beams=2, samples=3), Sampling(), "at most 2 texts"),
+        (Request(beams=2, stop=["x"]), Sampling(), "--beams cannot be combined with --state"),
+        (Request(beams=2), Sampling(top_k=3), "--beams cannot be combined with --temperature"),
+        (Request(beams=2, samples=3), Sampling(), "--samples 3 is more than --beams 2"),
         (Request(prompts=["\ud800"]), GREEDY, "not valid UTF-8"),
     ],
 )
@@ -258,12 +258,12 @@ def test_torch_serves_softmax_and_says_so(tmp_path):
     made = write(run, Request(prompts=["abcd ab"], length=10), GREEDY)
     assert made.served_by == "torch scan"
     assert made.texts[0].text == "abcd abcd abcd ab"
-    with pytest.raises(UsageError, match="needs the step engine, which cannot serve"):
+    with pytest.raises(UsageError, match="needs the step engine, which cannot run this model"):
         write(run, Request(weights="int8"), GREEDY)
     again = load(run.path)
     assert write(again, Request(prompts=["abcd ab"], length=10), GREEDY).texts == made.texts
 
 
 def test_images_need_a_pixel_run(run):
-    with pytest.raises(UsageError, match="is a language run; it draws no images"):
+    with pytest.raises(UsageError, match="is a language run, which cannot generate images"):
         images(run, 1, Sampling())

@@ -92,9 +92,9 @@ def test_results_are_written_whole(measured, tmp_path):
 @pytest.mark.parametrize(
     ("ratios", "words"),
     [
-        ((1.1, 2.0), "none: ahead at every length"),
-        ((0.9, 2.0), "ahead from 128 tokens on"),
-        ((0.9, 0.8), "not ahead at any length"),
+        ((1.1, 2.0), "none: faster at every length"),
+        ((0.9, 2.0), "faster from 128 tokens on"),
+        ((0.9, 0.8), "not faster at any length"),
     ],
 )
 def test_the_crossover_follows_from_the_ratios(ratios, words):

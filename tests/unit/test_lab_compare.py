@@ -165,7 +165,7 @@ def test_figures_are_on_the_test_file_if_there_is_one(tmp_path):
     assert not found.verdict.claimed
     html = found.report.read_text()
     assert "bag of words" in html
-    assert "One seed: no claim." in html
+    assert "Only one seed, so no claim" in html
     test.write_text("text,label\ngood,1\nbad,0\n")
     changed = compare(config(data), ("none",), 1, tmp_path / "out", test=str(test), lengths=())
     assert changed.figure.rows == 2
@@ -175,8 +175,8 @@ def test_figures_are_on_the_test_file_if_there_is_one(tmp_path):
     ("mixers", "seeds", "said"),
     [
         (("none", "liner"), 1, "'liner' is not one of"),
-        (("none", "none"), 1, "name each once"),
-        ((), 1, "none given"),
+        (("none", "none"), 1, "each one only once"),
+        ((), 1, "--mixers is empty"),
         (("none",), 0, "at least 1"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_budget_below_the_task_s_default_is_named(task):
     enough = run("none", score.name, 0.5, seconds=60 * wanted)
     assert not said([enough], figure, usual, rows=1)
     short = said([enough], figure, budget(task, **{unit: 1}))
-    assert short == f"The budget was 1 {unit[:-1]}; the default of {task} is {wanted:g}."
+    assert short == f"The budget was 1 {unit[:-1]}; the default for {task} is {wanted:g}."
 
 
 def test_a_budget_in_another_unit_is_counted_in_that_of_the_default():

@@ -64,7 +64,7 @@ def test_one_report_tells_the_story(made):
     assert "19×" in page
     assert "temperature 0.7" in page
     assert not re.findall(r"(?:https?:)?//\w[\w.]+\.\w+", re.sub(r"base64,[^\"]+", "", page))
-    assert re.search(r"images whose pixels are drawn singly", page)
+    assert re.search(r"images whose pixels are sampled independently", page)
 
 
 def test_the_numbers_are_in_the_results(made):

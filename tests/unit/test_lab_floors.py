@@ -119,5 +119,7 @@ def test_a_regression_has_the_mean_and_a_bag_of_words(tmp_path):
 
 def test_a_floor_that_is_not_known_is_named(texts, monkeypatch):
     monkeypatch.setattr(task_class("classify"), "floors", lambda _: ("a coin",))
-    with pytest.raises(SubquadError, match="the task classify names a floor 'a coin'; there are"):
+    with pytest.raises(
+        SubquadError, match="the task classify asks for the floor 'a coin', which does not exist"
+    ):
         fitted(text_config(texts))

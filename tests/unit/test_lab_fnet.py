@@ -90,7 +90,7 @@ def test_a_task_is_known_by_its_file(path, task):
 
 
 def test_what_is_no_task_is_refused():
-    with pytest.raises(UsageError, match="not named for a GLUE task: sst2, cola"):
+    with pytest.raises(UsageError, match="not named after a GLUE task: put one of sst2, cola"):
         fnet_glue.task_of("reviews.csv")
     assert fnet_glue.task_of("STS-B/train.tsv") == "stsb"
     with pytest.raises(UsageError, match="TRAIN DEV"):
@@ -136,7 +136,7 @@ def test_glue_small(name, tmp_path, monkeypatch):
     assert found["task"] == name
     assert len(found["pretrained"]) == len(found["scratch"]) == 2
     assert found["rows"] == 40
-    assert "noise of the seeds" in made.outcome.headline
+    assert "noise between seeds" in made.outcome.headline
 
 
 def test_speed_small(tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def test_every_mixer_can_be_looked_into(tmp_path, pooling):
     assert channelled == {"softmax", "linear", "fastformer"}
     for weights in found.texts[0].weights.values():
         np.testing.assert_allclose(weights.sum(0), 1, atol=1e-5)
-    for title in ("Where the weight lies", "What each head collects", "Topics of the state"):
+    for title in ("Which words get weight", "What each head prefers", "Topics of the state"):
         assert title in page
     for title in ("effective rank", "spectrum over time", "Attention maps"):
         assert title in page
@@ -79,7 +79,7 @@ def test_a_text_that_is_cut_says_so(tmp_path):
     found = inspect(run, ["goal", " ".join(["goal"] * 30)], out=tmp_path / "o")
     assert [text.unread for text in found.texts] == [0, 6]
     page = found.page.read_text(encoding="utf-8")
-    assert "text 2: 24 tokens are read and 6 more are not" in page
+    assert "text 2 (24 tokens were read, 6 were not)" in page
     assert "text 1:" not in page
 
 
@@ -123,13 +123,13 @@ def test_hostile_words_are_escaped_everywhere(tmp_path):
 
 def test_nothing_to_look_at_and_no_words_are_refused(tmp_path):
     run = trained(tmp_path, "classify", ("fastformer",), classes())
-    with pytest.raises(UsageError, match="give a text, or --file"):
+    with pytest.raises(UsageError, match="give a text or --file"):
         inspect(run, out=tmp_path / "o")
     (tmp_path / "o").write_text("mine")
     with pytest.raises(UsageError, match="is a file; inspect needs a directory"):
         inspect(run, ["x"], out=tmp_path / "o")
     blind = replace(run, task=type("Pictures", (), {"tokenizer": None})())
-    with pytest.raises(UsageError, match="reads no text"):
+    with pytest.raises(UsageError, match="does not read text"):
         inspect(blind, ["x"], out=tmp_path / "p")
 
 

@@ -50,5 +50,5 @@ def test_a_file_in_the_way_is_refused_before_work(tmp_path):
 
 @pytest.mark.usefixtures("toy")
 def test_an_unknown_recipe_lists_the_known(tmp_path):
-    with pytest.raises(UsageError, match=r"recipe 'nope' is not one of .*toy"):
+    with pytest.raises(UsageError, match=r"no recipe 'nope'; choose one of .*toy"):
         run("nope", Job(tmp_path / "out"), "")

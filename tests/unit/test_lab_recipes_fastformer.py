@@ -64,11 +64,11 @@ def test_topic_scores_on_the_test_file_and_shows_the_bag_of_words(files, tmp_pat
     assert len(document["results"]["macro_f1"]["seeds"]) == 2
     page = made.report.read_text(encoding="utf-8")
     assert "92.71 %" in page
-    assert "12 held-out rows, never on the test file" in page
+    assert "12 held-out examples, never on the test file" in page
 
 
 def test_topic_refuses_more_than_two_files(tmp_path):
-    with pytest.raises(UsageError, match="takes TRAIN and perhaps TEST, found 3"):
+    with pytest.raises(UsageError, match="takes TRAIN and optionally TEST, but 3 files"):
         run("fastformer-topic", Job(tmp_path / "out", ("a", "b", "c")), "")
 
 
@@ -109,7 +109,7 @@ def numbers(**accuracy):
 def test_conclusions_follow_from_the_numbers():
     clear = {"2 columns": [0.9, 0.9, 0.901], "2 columns, bare": [0.7, 0.7, 0.701]}
     said = " ".join(sentences(numbers(**clear)))
-    assert "Here every chain does worse without the query residual." in said
+    assert "Every variant does worse without the query residual." in said
     assert "2 columns: -20.0 points, beyond the noise of" in said
     assert "10.0 points above it" in said
     assert headline(numbers(**clear)).startswith("Nothing tried is clearly better")
@@ -117,7 +117,10 @@ def test_conclusions_follow_from_the_numbers():
     assert headline(numbers(**better)).startswith("4 columns does better than 2 columns (the paper")
     none = clear | {"no mixer": [0.8, 0.8, 0.801], "4 columns": [0.8, 0.8, 0.802]}
     said = " ".join(sentences(numbers(**none)))
-    assert "clearly above: 2 columns; level: 4 columns; clearly below: 2 columns, bare" in said
+    assert (
+        "clearly above: 2 columns; within the noise: 4 columns; clearly below: 2 columns, bare"
+        in said
+    )
     unclear = Candidate("a", (0.9, 0.8, 0.7), 0.1), Candidate("b", (0.82, 0.78, 0.79), 0.1)
     figure = Figure("accuracy", True, 1000, "test")
     assert "within the noise" in compare(*unclear, figure)

@@ -39,7 +39,7 @@ def test_copy_task(tmp_path):
     heard = []
     job = Job(tmp_path / "out", seeds=2, watch=heard.append)
     made = run("copy-task", job, "subquad recipe copy-task")
-    assert [p.line.partition(":")[0] for p in heard if "copied right" in p.line] == [
+    assert [p.line.partition(":")[0] for p in heard if "copied correctly" in p.line] == [
         f"{mixer}, seed {seed}" for seed in (0, 1) for mixer in ("linear", "softmax")
     ]
     assert [p.spent for p in heard] == sorted(p.spent for p in heard)

@@ -136,7 +136,7 @@ def test_the_numbers_stand_in_the_table(page):
     flat = re.sub(r"<[^>]+>|\s+", " ", page)
     assert re.search(r"softmax.{0,60}89\.5 %\s+±\s+0\.7", flat)
     assert "bag of words" in flat
-    assert "rows held out from training; mean ± standard deviation over 2 seeds" in flat
+    assert "examples of the held-out set; mean ± standard deviation over 2 seeds" in flat
     assert "not a git checkout" in flat
 
 
@@ -150,7 +150,7 @@ def test_an_exponent_below_one_gets_a_remark(tmp_path):
     assert "Exponents below 1" not in render(found)
     flat = [Point("fnet", t, t**0.6 * 1e-6, 1e-6, 1e-6, t) for t in (64, 128, 256)]
     more = replace(found.measured, points=(*found.measured.points, *flat))
-    assert "Exponents below 1 (time of fnet) do not last" in render(replace(found, measured=more))
+    assert "Exponents below 1 (time of fnet) do not hold" in render(replace(found, measured=more))
 
 
 def test_every_cell_says_what_it_is_where_the_table_is_stacked(page):
@@ -199,7 +199,7 @@ def test_many_classes_get_the_worst_ones_only(tmp_path):
     runs = [replace(r, held_out=r.held_out | {"confusion": table}) for r in found.runs]
     page = render(replace(found, runs=tuple(runs)))
     assert 'class="confusion"' not in page
-    assert "class 7 taken for class 8 (8×)" in page
+    assert "class 7 predicted as class 8 (8×)" in page
 
 
 def test_a_mixer_keeps_its_colour():

@@ -76,7 +76,7 @@ def test_a_report_of_many_classes() -> None:
     found = classification(confusion(truth, guess, 300), labels)
     said = _many("fnet", [found, found])
     wrong = int((truth != guess).sum())
-    assert f"{2 * wrong:,} of 6,000 answers are wrong" in said["sentence"]
+    assert f"{2 * wrong:,} of 6,000 predictions are wrong" in said["sentence"]
     assert f"({2 * found['confused'][0]['count']}×)" in said["sentence"]
     assert len({row["name"] for row in said["worst"]}) == 5
     name = said["worst"][0]["name"]

@@ -1,9 +1,9 @@
-// The arithmetic of a model: matrices are Float32Arrays, row after row, and sums are doubles.
+// The arithmetic of a model: matrices are row-major Float32Arrays, sums are in double precision.
 
-// x W^T + b for rows of `x`, W having a row for each output. Blocks of 2 by 4 sums, so that each
-// number that is read serves several products.
+// x W^T + b for each row of `x`; W has a row for each output. Computes 2 × 4 outputs at a time, so
+// that each number that is read serves several products.
 function linear(rows, { weight, bias = null }) {
-  // Doubles are read without being converted, and code for one kind of array is faster.
+  // Doubles need no conversion, and code for a single type of array is faster.
   const x = new Float64Array(rows);
   const inner = weight.cols, outer = weight.rows, w = weight.data, many = x.length / inner;
   const y = new Float32Array(many * outer);
@@ -56,7 +56,7 @@ function added(x, y) {
   return sum;
 }
 
-// erfc by Chebyshev's fit, to 1.2e-7 of its value (Numerical Recipes, section 6.2).
+// erfc by a Chebyshev fit with a relative error of 1.2e-7 (Numerical Recipes, section 6.2).
 const ERFC = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807,
   -1.13520398, 1.48851587, -0.82215223, 0.17087277];
 function erf(x) {
@@ -72,7 +72,7 @@ const GELU = {
   exact: (x) => 0.5 * x * (1 + erf(x * Math.SQRT1_2)),
 };
 
-// `scores` [tokens, heads] → weights of the tokens, which for each head make 1.
+// `scores` [tokens, heads] → weights of the tokens, which sum to 1 for each head.
 function softmaxOverTime(scores, heads) {
   const weights = new Float64Array(scores.length);
   for (let h = 0; h < heads; h++) {

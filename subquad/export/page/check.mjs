@@ -1,12 +1,12 @@
-// Runs the worker of a page in node, without a browser: node check.mjs PAGE < REQUESTS, which
-// is JSON, a list of messages to the worker. Prints all its answers as JSON.
+// Runs the worker of a page in Node, without a browser: node check.mjs PAGE < REQUESTS. REQUESTS is
+// a JSON list of messages to the worker. Prints all its replies as JSON.
 import { readFileSync } from "node:fs";
 
 const page = readFileSync(process.argv[2], "utf8");
 const element = (id, needed = true) => {
   const open = page.indexOf(`<script id="${id}"`);
   if (open < 0 && !needed) return undefined;
-  if (open < 0) throw new Error(`not a page of subquad: it has no ${id}`);
+  if (open < 0) throw new Error(`not a page made by subquad: it has no ${id}`);
   const from = page.indexOf(">", open) + 1;
   return page.slice(from, page.indexOf("</script>", from));
 };

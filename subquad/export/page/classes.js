@@ -1,8 +1,8 @@
-// A page that classifies: probabilities as one types.
+// A page that classifies: shows probabilities while the user types.
 
-const MANY = 12; // classes that are all shown, in their own order
+const MANY = 12; // up to this many classes are all shown, in fixed order
 const QUIET = 900; // milliseconds without a key before the answer is read out
-const UNITS = { words: ["word", "words and marks"], chars: ["character", "characters"], bytes: ["byte", "bytes"] }[about.vocabulary.kind] ?? ["token", "tokens"];
+const UNITS = { words: ["word", "words and punctuation marks"], chars: ["character", "characters"], bytes: ["byte", "bytes"] }[about.vocabulary.kind] ?? ["token", "tokens"];
 let working = true, waiting = null, spoken = 0, rows = [], rest = null;
 
 function busy(on) {
@@ -14,7 +14,7 @@ function busy(on) {
   ask({ kind: "classify", text });
 }
 
-// The text at hand, once the one before it is done.
+// Classifies the current text, after the previous request has finished.
 function answer() {
   waiting = $("text").value;
   if (!working) busy(false);
@@ -43,7 +43,7 @@ function begin() {
 
 const percent = (p) => (p > 0 && p < 0.0005 ? "<0.1 %" : `${(100 * p).toFixed(1)} %`);
 
-// Of many classes the likeliest, best first; of few all, where they always are.
+// Shows the likeliest of many classes, best first, or all of a few, in fixed order.
 function show(chances) {
   const order = Array.from(about.labels.keys());
   if (chances && rest) order.sort((a, b) => chances[b] - chances[a]);
@@ -63,9 +63,9 @@ function show(chances) {
 function noted({ tokens, read, unknown }) {
   const [one, several] = UNITS;
   const plural = (n) => `${count(n)} ${n === 1 ? one : several}`;
-  if (!tokens) return "Nothing in it that this model reads: what follows is its answer to no text.";
+  if (!tokens) return "This text has no tokens, so the probabilities are those of an empty text.";
   const parts = [read < tokens ? `Reads the first ${count(read)} of ${plural(tokens)}` : `${plural(tokens)} read`];
-  if (unknown) parts.push(`${count(unknown)} of them not in its vocabulary`);
+  if (unknown) parts.push(`${count(unknown)} of them not in the vocabulary`);
   return `${parts.join("; ")}.`;
 }
 
@@ -84,7 +84,7 @@ handlers.classes = (found) => {
 };
 
 function verdict(result) {
-  return result.ids ? `, and the tokens of ${result.texts} texts are torch's` : "; tokens differ";
+  return result.ids ? `, and the tokens of ${result.texts} texts are the same` : "; tokens differ";
 }
 
 $("text").oninput = () => {
@@ -93,6 +93,6 @@ $("text").oninput = () => {
   clearTimeout(spoken);
   show(null);
   say("");
-  $("note").textContent = "The classes and their probabilities follow as you type.";
+  $("note").textContent = "Type some text to see the probability of each class.";
 };
 $("selftest").disabled = true;

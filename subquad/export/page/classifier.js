@@ -1,4 +1,4 @@
-// A classifier: tokens in, a number for each class out. Also run by node.
+// The worker of a page that classifies: from text to one probability per class. Also runs in Node.
 
 let tokenizer = null, tensors = null;
 
@@ -19,11 +19,11 @@ function opened(bytes) {
     found.set(name, { data, rows, cols });
     at = end;
   }
-  if (at !== bytes.length) throw new Error("The weights do not fill the model's plan.");
+  if (at !== bytes.length) throw new Error("The size of the weights does not match the model.");
   return found;
 }
 
-// f16 → f32: the bits moved into place are the number times 2^-112, subnormal ones included.
+// f16 → f32: the shifted bits are the number times 2^-112, also for subnormal numbers.
 function widened(halves) {
   const bits = new Uint32Array(halves.length), numbers = new Float32Array(bits.buffer);
   for (let i = 0; i < halves.length; i++) bits[i] = ((halves[i] & 0x7fff) << 13) | ((halves[i] & 0x8000) << 16);
@@ -36,12 +36,13 @@ function part(name) {
   return { weight: tensors.get(`${dot}weight`), bias: tensors.get(`${dot}bias`) };
 }
 
-// The ids that the model reads; those of the whole text, and how many of them it reads.
+// The ids that the model reads (`ids`), those of the whole text (`all`), and how many of the latter
+// the model reads (`read`).
 function encode(text) {
-  if (/\p{Surrogate}/u.test(text)) throw new Error("The text holds half a character.");
+  if (/\p{Surrogate}/u.test(text)) throw new Error("The text contains an incomplete character (an unpaired surrogate).");
   const all = tokenizer.encode(text), most = about.length;
   if (about.frame === null) return { ids: all.slice(0, most), all, read: Math.min(all.length, most) };
-  if (text.includes("\x1f")) throw new Error("The text holds a unit separator (U+001F), which makes it a pair.");
+  if (text.includes("\x1f")) throw new Error("The text contains a unit separator (U+001F), which would make it a pair of texts.");
   const [before, after] = about.frame, read = Math.min(all.length, Math.max(most - 2, 0));
   return { ids: [before, ...all.slice(0, read), after], all, read };
 }
@@ -94,7 +95,7 @@ const POOLING = {
 
 function logits(ids) {
   const { layers, norm, eps, pooling, cls, d } = about.plan, row = cls === null ? ids : [cls, ...ids];
-  let summary = new Float64Array(d); // of a row without a token
+  let summary = new Float64Array(d); // used if there are no tokens
   if (row.length) {
     let x = embedded(row);
     for (const layer of layers) x = block(x, layer);
@@ -120,7 +121,7 @@ function check() {
     const { ids } = encode(text), right = expected.subarray(i * classes, (i + 1) * classes);
     same &&= ids.length === wanted[i].length && ids.every((id, n) => id === wanted[i][n]);
     const scale = Math.max(1, ...right.map(Math.abs));
-    // Written so that NaN is worst of all.
+    // Written so that NaN counts as the worst.
     logits(ids).forEach((x, c) => {
       const off = Math.abs(x - right[c]) / scale;
       if (!(off <= worst)) worst = off;

@@ -1,5 +1,5 @@
-// What the computing half of every page does: it checks what it was given, and answers messages in
-// order. Also run by node.
+// Shared by the workers of all pages: verifies checksums, and handles messages in order. Also runs
+// in Node.
 "use strict";
 
 let about = null, stopped = false, job = Promise.resolve();
@@ -11,7 +11,7 @@ function bytesOf(base64) {
   return bytes;
 }
 
-// The browser's own where it is: on secure origins only, and a page may come over http.
+// Uses the browser's implementation if there is one; it is missing on pages loaded over http.
 async function digest(bytes) {
   if (!globalThis.crypto?.subtle) return sha256(bytes);
   const found = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
@@ -49,7 +49,7 @@ function sha256(bytes) {
   return Array.from(h, (x) => x.toString(16).padStart(8, "0")).join("");
 }
 
-// The bytes of a piece of the page, which must be those that it was made with.
+// The bytes of a part of the page, after checking that their SHA-256 is that of the export.
 async function intact(message, what) {
   const bytes = bytesOf(message[what]), found = await digest(bytes);
   if (found !== about[what + "_sha256"]) {

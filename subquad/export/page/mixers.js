@@ -4,8 +4,8 @@ function* factors(n) {
   for (let p = 2; n > 1; p++) for (; n % p === 0; n /= p) yield p;
 }
 
-// The DFT of each column of re + i·im [n, width], by its smallest factor p: the rows r, r + p, …
-// are transformed alone, and p of them make each row of the whole. A prime n costs n² products.
+// The DFT of each column of re + i·im [n, width], split by the smallest factor p of n: the rows
+// r, r + p, … are transformed separately, then combined. A prime n costs n² products.
 function transformed(re, im, n, width) {
   if (n === 1) return [re, im];
   const p = factors(n).next().value, m = n / p, parts = [];
@@ -38,7 +38,7 @@ function transposed(x, rows, cols) {
   return y;
 }
 
-// Re(F_seq(F_hidden(x))), the row at its own length.
+// Re(F_seq(F_hidden(x))), for a sequence at its own length, without padding.
 function fnet(x, { d }) {
   const t = x.length / d;
   const across = transformed(transposed(x, t, d), new Float64Array(x.length), d, t);
@@ -78,14 +78,14 @@ function linearAttention(x, { d, heads, map, qkv, out }) {
         whole += weight * seen[a];
         for (let b = 0; b < k; b++) row[b] += weight * sums[a * k + b];
       }
-      // Nothing has been seen: zero by definition.
+      // If all weights are zero, the output is zero by definition.
       for (let b = 0; b < k; b++) y[i * d + h * k + b] = whole === 0 ? 0 : row[b] / whole;
     }
   }
   return linear(y, out);
 }
 
-// Additive attention as released: the values are the queries, which are added to the output.
+// Fastformer as released: the values are the queries, which are also added to the output.
 function fastformer(x, { d, heads, qk, score_q, score_k, transform }) {
   const t = x.length / d, both = linear(x, qk), scale = Math.sqrt(d / heads);
   const column = (s) => {
@@ -100,7 +100,7 @@ function fastformer(x, { d, heads, qk, score_q, score_k, transform }) {
   return added(linear(times(q, key), transform), q);
 }
 
-// Each channel's neighbours: as many before as after (of an even width, one more after).
+// Depthwise convolution: as many neighbours before as after (for an even width, one more after).
 function convolution(x, { d, taps }) {
   const t = x.length / d, width = taps.weight.cols, y = new Float32Array(x.length);
   for (let i = 0; i < t; i++) {

@@ -1,4 +1,4 @@
-// A page that draws pictures: new ones, or the rest of what somebody has begun.
+// A page that generates images, or completes one that the user has begun.
 const [height, width, channels = 1] = about.shape, levels = about.levels;
 const canvas = $("canvas"), context = canvas.getContext("2d");
 const picture = new Uint8ClampedArray(height * width * channels);
@@ -13,7 +13,7 @@ function paint(onto = context) {
   for (let i = 0; i < width * height; i++) {
     for (let c = 0; c < 3; c++) {
       const value = picture[i * channels + (channels === 1 ? 0 : c)] * 255 / (levels - 1);
-      image.data[4 * i + c] = channels === 1 ? 255 - value : value; // grey ones are ink on paper
+      image.data[4 * i + c] = channels === 1 ? 255 - value : value; // greyscale is shown as ink on paper
     }
     image.data[4 * i + 3] = 255;
   }

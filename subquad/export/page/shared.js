@@ -1,5 +1,5 @@
-// What every page does: start the worker, say what happens. Each kind of page has its own `busy`, its
-// own `begin`, and `verdict`, which says how the self-test ended.
+// Shared by all pages: starts the worker and shows its status. Each kind of page defines `busy`,
+// `begin`, and `verdict`, which describes the result of the self-test.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
@@ -31,7 +31,7 @@ handlers.checked = (result) => {
   busy(false);
   document.documentElement.dataset.selftest = result.passed ? "passed" : "failed";
   document.documentElement.dataset.selftestResult = JSON.stringify(result);
-  const off = `outputs differ by at most ${result.worst.toExponential(1)}`;
+  const off = `outputs differ from torch's by at most ${result.worst.toExponential(1)}`;
   say(`Self-test ${result.passed ? "passed" : "FAILED"}: ${off}${verdict(result)}.`, !result.passed);
 };
 handlers.error = ({ during, message }) => {

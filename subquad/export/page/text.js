@@ -1,4 +1,4 @@
-// A page that writes texts.
+// A page that generates text.
 let seed = 0;
 
 function start() {

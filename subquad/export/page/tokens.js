@@ -1,9 +1,9 @@
-// Text → token ids, exactly as the tokenizer of the run. A page carries what its library makes of
-// each character: browsers differ from it, and from each other.
+// Text → token ids, exactly like the run's tokenizer. The page contains tables of how the tokenizer
+// library treats each character, because browsers differ from it and from each other.
 
 const WORD = 1, SPACE = 2, MAPPED = 4, MARK = 8, ASKED = 16, FROZEN = 32;
 
-// Gap, count, gap, count, …: the code points that have `flag`.
+// Sets `flag` for the code points in `ranges`, given as gap, count, gap, count, ….
 function flagged(flags, ranges, flag) {
   for (let i = 0, at = 0; i < ranges.length; i += 2) {
     at += ranges[i];
@@ -31,8 +31,8 @@ class Words {
     this.unknown = v.unknown;
   }
 
-  // A character that the library's Unicode does not know, so that it stands for itself there,
-  // while this browser would change it or move it.
+  // Whether a character is unknown to the library's Unicode version, which therefore leaves it as
+  // it is, while this browser would change or reorder it.
   frozen(point) {
     const flags = this.flags;
     if (!(flags[point] & ASKED)) {
@@ -51,7 +51,7 @@ class Words {
     let from = 0, at = 0;
     const normal = (end) => {
       for (const c of text.slice(from, end).normalize("NFKC")) {
-        // Composed of what the library does not know, so it would not compose it.
+        // The library does not know this composed character, so it would not compose it.
         pieces.push(this.frozen(c.codePointAt(0)) ? c.normalize("NFD") : c);
       }
     };
@@ -67,18 +67,18 @@ class Words {
     return Array.from(pieces.join(""), (c) => this.lower.get(c.codePointAt(0)) ?? c).join("");
   }
 
-  // A word with its apostrophes, or one mark.
+  // Splits into words, with their apostrophes, and single punctuation marks.
   split(text) {
-    const found = [], wide = (point) => (point > 0xffff ? 2 : 1);
+    const found = [], units = (point) => (point > 0xffff ? 2 : 1); // of UTF-16
     const word = (i) => i < text.length && (this.flags[text.codePointAt(i)] & WORD) !== 0;
-    const run = (i) => { while (word(i)) i += wide(text.codePointAt(i)); return i; };
+    const run = (i) => { while (word(i)) i += units(text.codePointAt(i)); return i; };
     for (let i = 0; i < text.length;) {
       let end = run(i);
       if (end > i) {
         while ((text[end] === "'" || text[end] === "\u2019") && word(end + 1)) end = run(end + 1);
       } else {
         const point = text.codePointAt(i);
-        end += wide(point);
+        end += units(point);
         if (this.flags[point] & SPACE) { i = end; continue; }
       }
       found.push(text.slice(i, end));

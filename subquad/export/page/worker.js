@@ -1,5 +1,5 @@
-// The half of a generating page that computes: the step engine, and the loop around it.
-const SLICE = 30; // milliseconds of work between two looks at the messages
+// The worker of a page that generates: the step engine and the generation loop.
+const SLICE = 30; // milliseconds of work between two checks for messages
 let engine = null;
 
 async function load(message) {
@@ -10,7 +10,7 @@ async function load(message) {
   new Int32Array(core.memory.buffer, spec, about.spec.length).set(about.spec);
   const size = core.block_bytes(spec, about.eps), block = core.take(size);
   if (about.halves === null) {
-    if (weights.length !== size) throw new Error("The weights do not fill the engine's plan.");
+    if (weights.length !== size) throw new Error("The size of the weights does not match the model.");
     new Uint8Array(core.memory.buffer, block, size).set(weights);
   } else {
     widen(core, weights, block, size);
@@ -32,11 +32,11 @@ function widen(core, weights, block, size) {
     to += 4 * n;
   }
   if (from !== weights.length || to !== block + size) {
-    throw new Error("The weights do not fill the engine's plan.");
+    throw new Error("The size of the weights does not match the model.");
   }
 }
 
-// Lets messages in. A timer would be held back to four milliseconds.
+// Lets pending messages be handled. Browsers delay timers to at least four milliseconds.
 function breathe() {
   return new Promise((go) => {
     const channel = new MessageChannel();
@@ -46,7 +46,7 @@ function breathe() {
 }
 
 function encode(text) {
-  if (/\p{Surrogate}/u.test(text)) throw new Error("The prompt holds half a character.");
+  if (/\p{Surrogate}/u.test(text)) throw new Error("The prompt contains an incomplete character (an unpaired surrogate).");
   const v = about.vocabulary;
   if (v.kind === "bytes") return Array.from(new TextEncoder().encode(text), (b) => b + v.first);
   const table = new Map(v.tokens.map((token, id) => [token, id]).filter(([token]) => token));
@@ -69,10 +69,10 @@ function begin(how) {
     about.mixture, about.mixture_levels);
 }
 
-// Reads `prompt`, then draws until `take` says why it ends, or `length` tokens are made.
+// Reads `prompt`, then samples until `take` returns a reason to end, or there are `length` tokens.
 async function generate({ prompt, length, how }, take, flush) {
   if (about.limit !== null && prompt.length + length - 1 > about.limit) {
-    throw new Error(`A prompt of ${prompt.length - 1} tokens and ${length} more go beyond the `
+    throw new Error(`A prompt of ${prompt.length - 1} tokens plus ${length} new ones exceed the `
       + `${about.limit} positions that this model has learned.`);
   }
   begin(how);
@@ -158,7 +158,7 @@ function check() {
       const found = new Float32Array(engine.memory.buffer, at, outputs);
       const wanted = expected.subarray((i - first) * outputs, (i - first + 1) * outputs);
       const scale = Math.max(1, ...wanted.map(Math.abs));
-      // Written so that NaN is worst of all.
+      // Written so that NaN counts as the worst.
       found.forEach((x, j) => {
         const off = Math.abs(x - wanted[j]) / scale;
         if (!(off <= worst)) worst = off;

@@ -1,5 +1,5 @@
-// The three functions of the C library that drawing a token needs, in double precision, within two
-// units of the last place where drawing calls them: polynomials of fdlibm's form.
+// The three C library functions that sampling a token needs, in double precision, with fdlibm's
+// polynomials. In the range that sampling uses, errors are at most two units in the last place.
 #include <cstdint>
 #include <cstring>
 
@@ -19,7 +19,7 @@ extern "C" {
 
 double exp(double x) {
   if (x != x) return x;
-  if (x < -708) return 0;  // a probability that small is none
+  if (x < -708) return 0;  // negligible as a probability
   if (x > 709) return __builtin_inf();
   const int64_t k = static_cast<int64_t>(x * 1.44269504088896338700 + (x < 0 ? -0.5 : 0.5));
   const double high = x - k * kLn2High, low = k * kLn2Low, r = high - low, t = r * r;
@@ -47,7 +47,7 @@ double log(double x) {  // of normal numbers above zero
 
 double log1p(double x) {
   const double u = 1 + x;
-  return log(u) + (x - (u - 1)) / u;  // what rounding took from 1 + x
+  return log(u) + (x - (u - 1)) / u;  // corrects the rounding error of 1 + x
 }
 
 }  // extern "C"

@@ -1,5 +1,5 @@
-// Memory and the end of the world, so that a page has nothing to supply. A page makes one engine
-// and keeps it: what is freed is not used again.
+// Allocation and abort, so that the page does not have to provide them. A page creates one engine
+// and keeps it, so freed memory is never reused.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -29,7 +29,7 @@ void abort() { __builtin_trap(); }
 
 }  // extern "C"
 
-// Where the standard library's own checks end.
+// Called when one of the standard library's own checks fails.
 void std::__1::__libcpp_verbose_abort(const char*, ...) noexcept { __builtin_trap(); }
 
 void* operator new(size_t bytes) { return malloc(bytes); }

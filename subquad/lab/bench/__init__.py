@@ -1,1 +1,1 @@
-"""How fast are mixers and kernels on this machine, against softmax?"""
+"""How fast mixers and kernels are on this machine, compared with softmax attention."""

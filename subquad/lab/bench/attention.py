@@ -1,4 +1,4 @@
-"""``bench``: causal attention alone, by softmax and by every form of linear attention."""
+"""``bench``: causal attention on its own: softmax and every implementation of linear attention."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ def native(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return causal_linear_attention(q, k, v)[0]
 
 
-#: Causal attention by name. The softmax one is the baseline.
+#: Implementations of causal attention by name; ``softmax`` is the baseline.
 FORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "softmax": _softmax,
     "native": native,
@@ -35,19 +35,19 @@ FORMS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def forms() -> list[str]:
-    """The forms this installation has."""
+    """The implementations that are available in this installation."""
     from subquad.kernels import status
 
     return [name for name in FORMS if name != "native" or status().native]
 
 
 def inputs(t: int, grad: bool, dtype: torch.dtype = torch.float32) -> list[Tensor]:
-    """q, k, v ``[1, 8, t, 64]``."""
+    """Random q, k and v, each ``[1, 8, t, 64]``."""
     return [torch.randn(1, HEADS, t, WIDTH).to(dtype).requires_grad_(grad) for _ in range(3)]
 
 
 def call(form: str, given: list[Tensor], backward: bool) -> Callable[[], object]:
-    """One forward, or one forward and backward, of a form."""
+    """A function that runs one forward pass of ``form``, or with ``backward`` both passes."""
 
     def run() -> None:
         if not backward:
@@ -60,17 +60,18 @@ def call(form: str, given: list[Tensor], backward: bool) -> Callable[[], object]
 
 
 def prepared(form: str, t: int, backward: bool) -> Callable[[], object]:
-    """A call with inputs of its own."""
+    """The same as ``call``, on newly made inputs."""
     return call(form, inputs(t, backward), backward)
 
 
 def peak_memory(form: str, t: int, backward: bool) -> int:
-    """Bytes over the inputs at the peak of one call (Linux)."""
+    """Peak memory of one call in bytes, inputs not counted (Linux only)."""
     return resident_peak(prepared, (form, 32, backward), (form, t, backward))
 
 
 def bf16_error(t: int = 4096) -> float:
-    """The native form on bf16 inputs against fp64 on the same inputs, relative to the largest."""
+    """Largest error of the native kernel on bf16 inputs, relative to the largest output of an fp64
+    computation on the same inputs."""
     q, k, v = inputs(t, False, torch.bfloat16)
     exact = linear.chunked(q.double(), k.double(), v.double())[0]
     found = native(q, k, v).double()

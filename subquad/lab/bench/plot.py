@@ -1,4 +1,4 @@
-"""The drawing of ``bench``: milliseconds of causal attention over tokens, both axes logarithmic."""
+"""The plot of ``bench``: time of causal attention against sequence length, on log-log axes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from subquad.lab.bench.result import Row
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Each form's name in the drawing, colour and line.
+#: For each implementation: its label in the plot, its colour and its line style.
 LOOKS = {
     "softmax": ("softmax attention", "#b3261e", "-"),
-    "chunked": ("linear, chunks in torch", "#7a8aa0", "-"),
+    "chunked": ("linear, chunked in torch", "#7a8aa0", "-"),
     "native": ("linear, native core", "#1f5fbf", "-"),
     "native bf16": ("the same, bf16", "#1f5fbf", ":"),
 }
@@ -21,13 +21,13 @@ KINDS = {"forward": "forward", "forward+backward": "forward and backward"}
 
 
 def plot(rows: list[Row], path: Path) -> None:
-    """Write the drawing as SVG."""
+    """Write the plot as an SVG file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context({"font.family": "sans-serif", "svg.fonttype": "none", "font.size": 10}):
         figure = Figure(figsize=(10, 4.2), layout="constrained")
-        ratios = [_decades(rows, kind) for kind in KINDS]
+        ratios = [_octaves(rows, kind) for kind in KINDS]
         both = figure.subplots(1, 2, sharey=True, width_ratios=ratios)
         for axes, (kind, title) in zip(both, KINDS.items(), strict=True):
             _draw(axes, [row for row in rows if row.kind == kind])
@@ -37,8 +37,8 @@ def plot(rows: list[Row], path: Path) -> None:
         figure.savefig(path, format="svg")
 
 
-def _decades(rows: list[Row], kind: str) -> float:
-    """Room by the lengths there are, so that a decade is as wide in both drawings."""
+def _octaves(rows: list[Row], kind: str) -> float:
+    """The width of a panel, in octaves of sequence length, so that both panels share one scale."""
     lengths = [row.t for row in rows if row.kind == kind] or [1]
     return max(max(lengths).bit_length() - min(lengths).bit_length(), 1)
 

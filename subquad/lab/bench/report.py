@@ -1,4 +1,4 @@
-"""What ``bench`` found, for people: the crossover, a table, and its three files."""
+"""The results of ``bench`` as text: the crossover, a table, and the three files it writes."""
 
 import json
 from dataclasses import asdict
@@ -12,20 +12,20 @@ from subquad.storage import write_atomically, write_text
 
 
 def crossover(result: BenchResult) -> str:
-    """From which length on linear attention is ahead of softmax, forward."""
+    """From which length linear attention is faster than softmax (forward pass), in words."""
     ahead = {r.t: r.ratio >= 1 for r in result.rows if (r.kind, r.name) == ("forward", "native")}
     lengths = sorted(t for t in ahead if t in result.config["lengths"])
     behind = [t for t in lengths if not ahead[t]]
     if not lengths:
         return "not measured"
     if not behind:
-        return "none: ahead at every length measured"
+        return "none: faster at every length measured"
     later = [t for t in lengths if t > behind[-1]]
-    return f"ahead from {later[0]} tokens on" if later else "not ahead at any length"
+    return f"faster from {later[0]} tokens on" if later else "not faster at any length measured"
 
 
 def table(result: BenchResult) -> str:
-    """All rows, memory, the crossover, and every target with PASS or FAIL."""
+    """All measurements, memory, the crossover, and every target with PASS or FAIL."""
     lines = [f"{'':21}{'':16}{'tokens':>8}{'ms':>12}{'ratio':>10}  quartiles"]
     for r in result.rows:
         spread = f"{r.low:.2f} to {r.high:.2f}"
@@ -41,7 +41,7 @@ def table(result: BenchResult) -> str:
 
 
 def save(result: BenchResult, folder: str | Path) -> None:
-    """``bench.json``, ``bench.txt`` and ``bench.svg``."""
+    """Write ``bench.json``, ``bench.txt`` and ``bench.svg`` into ``folder``."""
     folder = Path(folder)
     everything = asdict(result) | {
         "crossover": crossover(result),

@@ -1,4 +1,4 @@
-"""What ``bench`` found, as data."""
+"""The results of ``bench``, as plain data."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One candidate at one length. ``ratio`` (median, quartiles) is the base's time over its own;
-    in a training step its own over the base's, the step without any mixing."""
+    """One candidate at one length ``t``. ``ratio`` is the median speed-up over ``base`` (its time
+    divided by this candidate's), with quartiles ``low`` and ``high``. For training steps it is the
+    other way round: this candidate's time divided by that of ``base``, a step without mixing."""
 
     kind: str
     name: str
@@ -22,7 +23,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Target:
-    """A number that must be reached; ``found`` is None where it was not measured."""
+    """A performance target; ``found`` is None if it was not measured."""
 
     text: str
     found: float | None
@@ -31,7 +32,8 @@ class Target:
 
 @dataclass(frozen=True)
 class BenchResult:
-    """All rows; ``memory`` in bytes by form, single ``numbers`` by name."""
+    """All measurements: timings in ``rows``, peak ``memory`` in bytes by implementation, and other
+    ``numbers`` by name."""
 
     config: dict[str, Any]
     environment: dict[str, Any]

@@ -1,8 +1,9 @@
-"""``bench``: every mixer and form against softmax attention, over lengths, on this machine.
+"""``bench``: every mixer and kernel compared with softmax attention at several sequence lengths.
 
-Speed is a ratio measured in one interleaved run: candidates take turns, each round gives a ratio,
-and the median and quartiles over rounds are what is reported. Threads should be pinned
-(``OMP_PROC_BIND=true OMP_PLACES=cores``; the command does): unpinned, two can share a core.
+Speed is reported as a ratio measured within one interleaved run: candidates take turns, every round
+gives one ratio, and the report shows the median and quartiles over rounds. Threads should be pinned
+(``OMP_PROC_BIND=true OMP_PLACES=cores``, which the command line sets), because unpinned threads can
+end up on the same core.
 """
 
 import os
@@ -35,13 +36,14 @@ class BenchConfig:
     """What to measure."""
 
     lengths: tuple[int, ...] = (64, 128, 256, 1024, 4096, 16384)
-    """Tokens per row of the attention measurement (batch 1, 8 heads of 64)."""
+    """Sequence lengths for attention on its own (batch 1, 8 heads of 64)."""
     long_lengths: tuple[int, ...] = (65536, 262144)
-    """Where only the linear-time forms run."""
+    """Longer sequences, for which only the linear-time kernels are timed."""
     step_lengths: tuple[int, ...] = (512, 2048, 8192)
-    """Tokens per row of the training step (8,192 tokens, 4 layers, d=256, 8 heads, ff 1,024)."""
+    """Sequence lengths for a training step (batches of 8,192 tokens, 4 layers, d=256, 8 heads, ff
+    1,024)."""
     mixers: tuple[str, ...] = ("none", "fnet", "fastformer", "linear", "linear causal", "softmax")
-    """Names of the training step; `` causal`` behind a name asks for its causal class."""
+    """Mixers whose training step is timed; `` causal`` after a name means the causal version."""
     fourier_shapes: tuple[tuple[int, int, int], ...] = (
         (128, 32, 128),
         (16, 512, 256),
@@ -51,13 +53,13 @@ class BenchConfig:
         (1, 8192, 256),
         (1, 16384, 256),
     )
-    """Batch, tokens and width at which the forms of Fourier mixing are compared."""
+    """Shapes (batch, tokens, width) at which the implementations of Fourier mixing are compared."""
     batches: tuple[int, ...] = (1, 32)
-    """Streams that generate a token at a time (8 layers, d=256, 8 heads, ff 1,024)."""
+    """Batch sizes for token-by-token generation (8 layers, d=256, 8 heads, ff 1,024)."""
     images: bool = False
-    """Also images per second at the paper's two shapes, which takes minutes."""
+    """Also measure images per second for the paper's two image models; this takes minutes."""
     seconds: float = 10.0
-    """Time for one comparison (never fewer than three rounds)."""
+    """Seconds to spend on each comparison (at least three rounds are always run)."""
     seed: int = 0
     memory: bool = True
 
@@ -66,7 +68,7 @@ STEP_TOKENS = 8192
 
 
 def _rows(kind: str, t: int, times: Times, base: str, *, over: bool = False) -> list[Row]:
-    """A row for each candidate; ``over``: the ratio is its own time over the base's."""
+    """One row per candidate; with ``over``, the ratio is its own time divided by the base's."""
     made = []
     for name in times.rounds:
         ratio, low, high = times.ratio(name, base) if over else times.ratio(base, name)
@@ -102,7 +104,7 @@ def _attention(config: BenchConfig) -> Iterator[list[Row]]:
 
 
 def _step(name: str, t: int) -> Callable[[], object]:
-    """A forward and backward of four blocks, in the precision that a training would have here."""
+    """A forward and backward pass of four blocks, in the precision that training would use here."""
     mixer, _, direction = name.partition(" ")
     shape = ModelConfig(mixers=(mixer,), layers=4, d=256, heads=8, ff=1024, dropout=0.0)
     causal = direction == "causal"
@@ -144,13 +146,13 @@ def _tokens(config: BenchConfig) -> Iterator[list[Row]]:
             yield _rows("eight tokens", batch, times, bench_tokens.TORCH)
 
 
-#: Images drawn together, and rounds. The more streams, the more the engine gains on recomputation
-#: (LOG.md), and the longer the softmax ways take.
+#: Batch size and rounds for each image model. With larger batches the engine's lead over
+#: recomputation grows (LOG.md), and so does the time that the softmax baselines take.
 _TOGETHER = ((MNIST, 32, 2), (CIFAR10, 4, 1))
 
 
 def _images() -> Iterator[list[Row]]:
-    """Seconds for one image; the ratio is how much faster the recurrent form is."""
+    """Seconds per image; the ratio is the speed-up of recurrent generation over each baseline."""
     for paper, batch, rounds in _TOGETHER:
         config = paper.settings(task_class("pixels").defaults())
         found = generation_speed(
@@ -180,7 +182,7 @@ def _images() -> Iterator[list[Row]]:
 
 
 def _comparisons(config: BenchConfig) -> Iterator[list[Row]]:
-    """The rows of one comparison after the other."""
+    """Yield the rows of each comparison in turn."""
     yield from _attention(config)
     yield from _fourier(config)
     yield from _steps(config)
@@ -190,7 +192,7 @@ def _comparisons(config: BenchConfig) -> Iterator[list[Row]]:
 
 
 def _expected(config: BenchConfig) -> int:
-    """How many comparisons there will be."""
+    """The number of comparisons that will be run."""
     from subquad.kernels import status
 
     attended = 2 * len(config.lengths) + len(config.long_lengths)
@@ -207,7 +209,10 @@ def _in_a_line(rows: list[Row]) -> str:
 def bench(
     config: BenchConfig, command: str = "subquad bench", *, watch: Watch = ignore
 ) -> BenchResult:
-    """Measure; print nothing. ``command`` is noted for whoever wants to measure again."""
+    """Run the whole benchmark and return the results; nothing is printed or written.
+
+    ``command`` is stored in the result so that others can repeat the measurement.
+    """
     torch.manual_seed(config.seed)
     rows: list[Row] = []
     for done, found in enumerate(_comparisons(config), 1):
@@ -226,7 +231,7 @@ def bench(
 
 
 def _environment(seed: int, command: str) -> dict[str, Any]:
-    """What a reader needs to measure again, and to know what was measured."""
+    """The circumstances of the measurement: what a reader needs to interpret or repeat it."""
     from subquad.kernels import status
 
     return machine.facts(f"fp32, training steps in {resolve('auto', device('cpu'))}") | {

@@ -1,33 +1,33 @@
-"""What the native core must reach, as ratios of one run; ``bench`` prints pass or fail."""
+"""Performance targets of the native core, as ratios within one run; ``bench`` prints PASS/FAIL."""
 
 from subquad.lab.bench.result import BenchResult, Target
 
-#: Times as fast as softmax attention, at least.
+#: Minimum speed-up over softmax attention, by sequence length.
 OVER_SOFTMAX = {
     "forward": {64: 1.0, 128: 1.0, 256: 1.0, 1024: 12.0, 4096: 35.0, 16384: 100.0},
     "forward+backward": {1024: 8.0, 4096: 25.0, 16384: 80.0},
 }
-#: Times as fast as the chunked torch form, at least, at 1,024 tokens and more.
+#: Minimum speed-up over the chunked torch implementation, at 1,024 tokens and more.
 OVER_CHUNKED = {"forward": 6.0, "forward+backward": 5.0}
-#: A training step over the one without mixing, at most.
+#: Maximum time of a training step, relative to a step without mixing.
 STEP = {"fnet": 1.2, "fastformer": 1.6, "linear": 1.8, "linear causal": 1.8}
-#: One token, times as fast as torch's own step, at least: by batch and kind of weights.
+#: Minimum speed-up over torch for generating one token, by batch size and engine weights.
 TOKEN = {(1, "engine fp32"): 3.0, (1, "engine bf16"): 5.0, (32, "engine fp32"): 3.0}
-#: A token at position 100,000 over one at 10, at most.
+#: Maximum time of a token at position 100,000, relative to one at position 10.
 LATE = 1.05
-#: Images per second, times those of softmax recomputed, and with a copied cache, at least.
+#: Minimum speed-up in images per second over softmax with recomputation and with a copied cache.
 IMAGES = {
     ("softmax, recomputed", 784): 317.0,
     ("softmax, copied cache", 784): 19.0,
     ("softmax, recomputed", 3072): 4462.0,
     ("softmax, copied cache", 3072): 56.0,
 }
-#: MiB over the inputs, forward and backward at 16,384 tokens, at most.
+#: Maximum memory of a forward and backward pass at 16,384 tokens, in MiB, inputs not counted.
 MEMORY = 160
 
 
 def targets(result: BenchResult) -> list[Target]:
-    """All targets, with what was found."""
+    """All targets with the measured values."""
     return [*_speed(result), *_scaling(result), *_steps(result), *_tokens(result), *_others(result)]
 
 

@@ -1,4 +1,4 @@
-"""``bench``: one token of generation, by the step engine and by torch; 8 layers of width 256."""
+"""``bench``: generation token by token, step engine against torch, for 8 layers of width 256."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,16 +10,16 @@ from subquad.generation.decoder import Decoder
 from subquad.lab.instruments.timing import Times, interleave
 from subquad.models import CausalModel, ModelConfig
 
-#: Tokens timed together.
+#: Tokens generated in one timed call.
 TOGETHER = 8
-#: Where a step early and a step late are timed.
+#: The two positions at which a step is timed.
 EARLY, LATE = 10, 100_000
 GREEDY = Sampling(temperature=0.0)
 TORCH, FP32, BF16, INT8 = "torch scan", "engine fp32", "engine bf16", "engine int8"
 
 
 def shape() -> CausalModel:
-    """The model: about 6.5 million parameters, byte tokens."""
+    """The benchmark's model: about 6.5 million parameters, one token per byte."""
     config = ModelConfig(
         mixers=("linear",), layers=8, d=256, heads=8, ff=1024, positions="sinusoidal", norm="pre"
     )
@@ -27,7 +27,8 @@ def shape() -> CausalModel:
 
 
 def tokens(batch: int, seconds: float) -> Times | None:
-    """Times of ``TOGETHER`` tokens of ``batch`` streams each way; None without the engine."""
+    """Times of generating ``TOGETHER`` tokens for ``batch`` sequences with each decoder; None if
+    the step engine is not available."""
     model = shape()
     if engine_refuses(model) is not None:
         return None
@@ -40,7 +41,8 @@ def tokens(batch: int, seconds: float) -> Times | None:
 
 
 def late_over_early(seconds: float) -> float | None:
-    """What a token costs at position ``LATE``, over what it costs at ``EARLY``."""
+    """The time of a token at position ``LATE`` divided by that at ``EARLY``; None if the step
+    engine is not available."""
     model = shape()
     if engine_refuses(model) is not None:
         return None

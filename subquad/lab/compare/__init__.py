@@ -1,1 +1,1 @@
-"""Which mixer is best for this data? Train each at equal budget, and say so."""
+"""Which mixer is best for this data? Train each one with the same budget and compare them."""

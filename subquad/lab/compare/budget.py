@@ -1,4 +1,4 @@
-"""Was the budget large enough to decide? What the learning curves say, and the task's default."""
+"""Was the training budget large enough? Judged by the learning curves and the task's default."""
 
 import math
 import statistics
@@ -9,15 +9,15 @@ from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Figure
 from subquad.tasks import Config, task_class
 
-#: A curve is still improving if its last quarter brought more than this: a share of one for
-#: accuracies, a share of the value for everything else.
+#: A curve counts as still improving if the last quarter of training gained more than this: absolute
+#: for accuracies, relative to the value for everything else.
 LEAST = 0.005, 0.01
 
 
 def cautions(
     config: Config, runs: Sequence[Result], figure: Figure, training_rows: int
 ) -> tuple[str, ...]:
-    """Sentences for people, none if nothing speaks against the budget."""
+    """Warnings about the budget as sentences; empty if it looks large enough."""
     said = _improving(runs, figure), _short(config, runs, training_rows)
     return tuple(text for text in said if text)
 
@@ -44,8 +44,8 @@ def _improving(runs: Sequence[Result], figure: Figure) -> str:
 
 
 def _last_quarter(curve: list[dict[str, Any]], figure: Figure) -> float | None:
-    """How much better the end is than the last evaluation in the first three quarters, as ``LEAST``
-    counts; None if there was none."""
+    """The gain from the last evaluation within the first three quarters of training to the end, in
+    the units of ``LEAST``; None if there was no such evaluation."""
     end, key = curve[-1], figure.key
     before = [p[key] for p in curve if p["step"] <= 0.75 * end["step"] and key in p]
     if not before or key not in end:
@@ -66,12 +66,12 @@ def _short(config: Config, runs: Sequence[Result], training_rows: int) -> str:
         wanted, asked = getattr(usual, unit), getattr(given, unit)
         if wanted is not None and (asked or amount) < 0.95 * wanted:
             spent_in_words = _amount(asked or amount, unit)
-            return f"The budget was {spent_in_words}; the default of {config.task} is {wanted:g}."
+            return f"The budget was {spent_in_words}; the default for {config.task} is {wanted:g}."
     return ""
 
 
 def in_words(config: Config) -> str:
-    """``4 epochs``."""
+    """The training budget in words, such as ``4 epochs``."""
     given = {unit: getattr(config.training, unit) for unit in ("epochs", "steps", "minutes")}
     return next(_amount(value, unit) for unit, value in given.items() if value is not None)
 

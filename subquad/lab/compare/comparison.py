@@ -1,4 +1,4 @@
-"""What ``compare`` found, as data."""
+"""The results of ``compare``, as plain data."""
 
 import json
 import statistics
@@ -18,7 +18,7 @@ REPORT, RESULTS = "report.html", "results.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """What ``compare`` found. ``report`` and ``results`` are the files that say it."""
+    """The results of ``compare``; ``report`` and ``results`` are the paths of its two files."""
 
     out: Path
     config: Config
@@ -26,7 +26,7 @@ class Comparison:
     figure: Figure
     runs: tuple[Result, ...]
     floors: tuple[tuple[Floor, ...], ...]
-    """The floors of each seed: rows are split anew by seed where the data is a file."""
+    """The baselines for each seed: data from a file is split anew for every seed."""
     measured: Measured | None
     verdict: Verdict
     machine: dict[str, Any]
@@ -53,11 +53,11 @@ class Comparison:
         return [r for r in self.runs if r.mixer == mixer]
 
     def candidates(self) -> list[Candidate]:
-        """Floors, then mixers, with the figure that decides."""
+        """Baselines, then mixers, each with its values of the deciding metric."""
         return candidates(self.runs, self.floors, self.figure)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """All of it as JSON-serialisable data."""
         rows = [
             {"name": c.name, "floor": c.floor, "mean": c.mean, "std": c.std, "seeds": c.values}
             for c in self.candidates()
@@ -81,7 +81,7 @@ class Comparison:
 def candidates(
     runs: Sequence[Result], found: Sequence[Sequence[Floor]], figure: Figure
 ) -> list[Candidate]:
-    """Floors, then mixers in the order they were given."""
+    """Baselines, then mixers in the order in which they were trained."""
 
     names = [f.name for f in found[0]] if found else []
     rows = [
@@ -98,13 +98,13 @@ def candidates(
 
 
 def value(one: Floor | Result, figure: Figure) -> float:
-    """The figure of one run, or of one floor."""
+    """The deciding metric of one run or one baseline."""
     metrics = one.held_out if figure.split == "held-out" else one.test
     assert metrics is not None
     return float(metrics[figure.key])
 
 
 def in_a_line(run: Result, figure: Figure) -> str:
-    """A finished run, for a log."""
+    """One line for the log about a finished run."""
     found = f"{figure.split} {figure.title} {figure.show(value(run, figure))}"
     return f"{run.mixer}, seed {run.seed}: {found} after {run.seconds:,.1f} s"

@@ -1,20 +1,20 @@
-"""What the best mixer mistakes for what."""
+"""The confusion matrix of the best mixer, and its worst classes."""
 
 from collections import Counter
 from typing import Any
 
 from subquad.lab.compare.comparison import Comparison
 
-#: Classes up to which the whole matrix is shown.
+#: The whole matrix is shown for at most this many classes.
 SHOWN = 20
 WORST = 5
-#: Letters of a name that stands above its column; longer ones are written upwards.
+#: Class names longer than this are rotated above their columns.
 SHORT = 3
 
 
 def confusion(comparison: Comparison) -> dict[str, Any] | None:
-    """The matrix of the best mixer (summed over seeds) and its worst classes, for the template;
-    None where the task has no classes."""
+    """Template data for the best mixer's confusion matrix (summed over seeds) and worst classes;
+    None if the task has no classes."""
     figure = comparison.figure
     if figure.key != "accuracy":
         return None
@@ -39,14 +39,14 @@ def confusion(comparison: Comparison) -> dict[str, Any] | None:
 
 
 def _many(mixer: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """The same of so many classes that no matrix was kept."""
+    """The same for a task with so many classes that no matrix was stored."""
     names = list(metrics[0]["classes"])
     scores = [_summed(name, [m["classes"][name] for m in metrics]) for name in names]
     wrong = sum(round(m["examples"] * (1 - m["accuracy"])) for m in metrics)
     pairs: Counter[tuple[str, str]] = Counter()
     for m in metrics:
         pairs.update({(pair["truth"], pair["guess"]): pair["count"] for pair in m["confused"]})
-    sentence = "Nothing on these rows."
+    sentence = "No mistakes on these examples."
     if pairs:
         (true, said), count = pairs.most_common(1)[0]
         sentence = _mistakes(wrong, sum(m["examples"] for m in metrics), true, said, count)
@@ -61,7 +61,7 @@ def _many(mixer: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _summed(name: str, seeds: list[dict[str, Any]]) -> tuple[float, float, float, int, str]:
-    """F1, precision, recall and rows of a class over all seeds."""
+    """F1, precision, recall, number of examples and name of a class, over all seeds."""
     right = [round(c["recall"] * c["examples"]) for c in seeds]
     said = sum(round(n / c["precision"]) for n, c in zip(right, seeds, strict=True) if n)
     true, hits = sum(c["examples"] for c in seeds), sum(right)
@@ -69,7 +69,7 @@ def _summed(name: str, seeds: list[dict[str, Any]]) -> tuple[float, float, float
 
 
 def _cells(total: list[list[int]]) -> list[list[dict[str, Any]]]:
-    """Each cell with the part of its row, by which it is shaded."""
+    """Each cell with its share of the row, which sets its shade."""
     out = []
     for i, line in enumerate(total):
         seen = max(sum(line), 1)
@@ -114,7 +114,7 @@ def _sentence(total: list[list[int]], names: list[str]) -> str:
         if i != j and count
     ]
     if not wrong:
-        return "Nothing on these rows."
+        return "No mistakes on these examples."
     all_wrong = sum(w[0] for w in wrong)
     count, true, said = max(wrong)
     return _mistakes(all_wrong, sum(map(sum, total)), true, said, count)
@@ -122,6 +122,6 @@ def _sentence(total: list[list[int]], names: list[str]) -> str:
 
 def _mistakes(wrong: int, of: int, true: str, said: str, count: int) -> str:
     return (
-        f"{wrong:,} of {of:,} answers are wrong. "
-        f"The most frequent mistake: {true} taken for {said} ({count:,}×)."
+        f"{wrong:,} of {of:,} predictions are wrong. "
+        f"The most frequent mistake: {true} predicted as {said} ({count:,}×)."
     )

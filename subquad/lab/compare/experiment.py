@@ -1,14 +1,15 @@
-"""Which mixer is best for this data? Train each at the same budget, several times, and say so.
+"""Which mixer is best for this data? Train each one several times with the same budget.
 
 ::
 
     OUT/
-      report.html      for people
+      report.html      the report to read
       results.json     every number, the configuration and the machine
       runs/MIXER-seedK and runs/MIXER-seedK.json
 
-Seeds go round: every mixer is trained once before any is trained twice, so that a comparison that
-is broken off, and a machine that slows down, are fair to all. The same call continues it.
+Every mixer is trained with the first seed before any is trained with the second, so that an
+interrupted comparison, or a machine that slows down, treats all mixers alike. Calling ``compare``
+again with the same arguments continues where it stopped.
 """
 
 import json
@@ -33,7 +34,7 @@ from subquad.models.precision import device, resolve
 from subquad.storage import nothing_left, write_text
 from subquad.tasks import Config, Task, check, task_class
 
-#: Parts of the work that training takes; floors and measurement share the rest.
+#: Share of the progress bar for training; baselines and cost measurements get the rest.
 _TRAINING = 0.85
 
 
@@ -48,15 +49,25 @@ def compare(
     command: str | None = None,
     watch: Watch = ignore,
 ) -> Comparison:
-    """Train ``mixers`` × ``seeds`` with ``config``, add the floors, measure costs, write it down.
+    """Train every mixer with every seed, fit the baselines, measure costs, and write the report.
 
-    Figures are on ``test`` if given, else on the held-out rows. ``lengths=()`` measures no costs.
-    ``command`` is what the report tells people to type; None = made from the arguments.
+    Args:
+        config: settings shared by all runs; its ``model.mixers`` is ignored.
+        mixers: names of the mixers to compare.
+        seeds: number of runs per mixer, with seeds ``config.training.seed``, that plus 1, ….
+        out: directory for the report and the runs.
+        test: a test file to evaluate on; without it, the held-out set is used.
+        lengths: sequence lengths at which one layer's cost is measured; ``()`` skips this.
+        command: the command that the report shows; by default it is derived from the arguments.
+        watch: called with the progress.
+
+    Returns:
+        The comparison, which has also been written to ``out``.
 
     Raises:
-        UsageError: a mixer, number of seeds or configuration that cannot be, before any work.
-        SubquadError: unusable data, or a run that cannot be trained.
-        Interrupted: a signal came; the same call continues.
+        UsageError: an invalid mixer, number of seeds or configuration; raised before any training.
+        SubquadError: the data is unusable, or a run cannot be trained.
+        Interrupted: a signal arrived; the same call continues the comparison.
     """
     with alone_in(Path(out)):
         comparison = study(
@@ -78,26 +89,27 @@ def study(
     command: str | None = None,
     watch: Watch = ignore,
 ) -> Comparison:
-    """``compare`` without its two files: only ``out/runs`` is written."""
+    """The same as ``compare``, but without the report: only ``out/runs`` is written."""
     out = Path(out)
     plan = _plan(config, mixers, seeds)
     numbers = tuple(dict.fromkeys(c.training.seed for c in plan))
     stores = {seed: out / "runs" / f"store-seed{seed}" for seed in numbers}
     with nothing_left(out, out / "runs", *stores.values()):
         fit = task_class(config.task).fit
-        # Which mixer reads them is no matter to the rows.
+        # The data depends on the seed, not on the mixer: read it once per seed.
         first_of = {c.training.seed: c for c in reversed(plan)}
         data = {seed: fit(first_of[seed], store) for seed, store in stores.items()}
         if not len(data[numbers[0]][2]):
             raise UsageError(
-                "no rows are held out, and they choose the weights: --validation must be above 0"
+                "the held-out set is empty, but it is needed to compare mixers: use --validation "
+                "above 0"
             )
         first, training, held_out = data[numbers[0]]
         said = [text for task, *_ in data.values() for text in task.notes]
         for one in plan:
             refuse_too_large(data[one.training.seed][0], one)
         if test is not None:
-            encoded(first, test)  # what is wrong with it is said before any training
+            encoded(first, test)  # report problems with the test file before any training
             said += first.notes
         for note in dict.fromkeys(said):
             watch(Progress(0.0, "reading", note))
@@ -107,7 +119,7 @@ def study(
         runs.append(obtain(one, out, test, data[one.training.seed][1:], piece))
         figure = deciding_figure(first, runs[0], held_out, test)
         piece(Progress(1.0, "training", f"{i + 1} of {len(plan)}: {in_a_line(runs[-1], figure)}"))
-    watch(Progress(_TRAINING, "fitting floors"))
+    watch(Progress(_TRAINING, "fitting baselines"))
     found = _floors(config, data, test)
     verdict = judge(candidates(runs, found, figure), figure)
     verdict = replace(verdict, cautions=cautions(config, runs, figure, len(training)))
@@ -128,18 +140,19 @@ def study(
 
 
 def write(comparison: Comparison) -> None:
-    """``results.json`` and ``report.html``, each whole or not at all."""
+    """Write ``results.json`` and ``report.html``, each atomically."""
     text = json.dumps(comparison.to_dict(), indent=1, ensure_ascii=False) + "\n"
     write_text(comparison.results, text)
     write_text(comparison.report, render(comparison))
 
 
 def _plan(config: Config, mixers: Sequence[str], seeds: int) -> list[Config]:
-    """Every run in the order of training; refuses what cannot be before anything is done."""
+    """All runs in training order; rejects invalid settings before any work is done."""
     if seeds < 1:
-        raise UsageError(f"{seeds} seeds: at least 1 is needed")
+        raise UsageError(f"--seeds is {seeds}; it must be at least 1")
     if not mixers or len(set(mixers)) < len(mixers):
-        raise UsageError(f"mixers {','.join(mixers) or '(none given)'}: name each once, at least 1")
+        given = ",".join(mixers) or "empty"
+        raise UsageError(f"--mixers is {given}; name at least 1 mixer, and each one only once")
     plan = []
     for k in range(seeds):
         for mixer in mixers:
@@ -158,7 +171,7 @@ def _seeded(config: Config, seed: int) -> Config:
 def _floors(
     config: Config, data: dict[int, tuple[Task, Examples, Examples]], test: str | None
 ) -> tuple[tuple[Floor, ...], ...]:
-    """The floors of every seed; rows that were seen before are not fitted again."""
+    """The baselines for every seed; seeds with the same training set share one fit."""
     known: dict[str, tuple[Floor, ...]] = {}
     found = []
     for seed, (task, training, held_out) in data.items():
@@ -170,7 +183,8 @@ def _floors(
 
 
 def deciding_figure(task: Task, run: Result, held_out: Examples, test: str | None) -> Figure:
-    """The task's own score; where that is a loss in nats, the bits that stand for it."""
+    """The metric that decides: the task's score or, where that is a loss in nats, its value in
+    bits."""
     metrics = run.held_out if test is None else run.test
     assert metrics is not None
     score = task.score
@@ -187,7 +201,7 @@ def _measure(
         return None
     causal = task_class(config.task).causal
 
-    # One block is measured at many lengths, on rows without padding: how it pads is no matter.
+    # One block is measured at many lengths, on sequences without padding: drop padding options.
     options = {
         name: {key: value for key, value in chosen.items() if key not in ("padding", "length")}
         for name, chosen in config.model.mixer_options.items()

@@ -1,4 +1,4 @@
-"""The drawings of a report. Each returns an ``<svg>`` element, or an empty string without data."""
+"""The plots of a report. Each function returns an ``<svg>`` element, or "" if there is no data."""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def _title(shown: Figure) -> str:
 
 
 def quality_speed(comparison: Comparison) -> str:
-    """Each mixer where its quality and its step time put it; floors are lines across."""
+    """Quality against time per training step: mixers as points, baselines as dashed lines."""
     shown = comparison.figure
     rows = [c for c in comparison.candidates() if not c.floor]
     lines = floors_in_view(comparison)
@@ -72,7 +72,8 @@ def quality_speed(comparison: Comparison) -> str:
 
 
 def _point_labels(axes: Any, points: list[tuple[str, float, float, str]]) -> None:
-    """Names over and under the points in turn, left to right, so that neighbours keep apart."""
+    """Label the points alternately below and above, from left to right, so that neighbours do not
+    overlap."""
     for i, (name, x, y, color) in enumerate(sorted(points, key=lambda p: p[1])):
         axes.annotate(
             name,
@@ -87,7 +88,7 @@ def _point_labels(axes: Any, points: list[tuple[str, float, float, str]]) -> Non
 
 
 def floors_in_view(comparison: Comparison) -> list[Candidate]:
-    """The floors near enough to the mixers to be drawn without flattening them."""
+    """The baselines close enough to the mixers to be plotted on the same scale."""
     rows = comparison.candidates()
     values = [v for c in rows if not c.floor for v in c.values]
     reach = max(1.5 * (max(values) - min(values)), 0.03 * abs(max(values)))
@@ -101,7 +102,7 @@ def _pad(axes: Any, values: Sequence[float]) -> None:
 
 
 def cost(measured: Measured, what: str) -> str:
-    """Time (``seconds``) or memory (``nbytes``) of a row against its length, both axes log."""
+    """Time (``seconds``) or memory (``nbytes``) per sequence against length, on log-log axes."""
     mixers = list(dict.fromkeys(p.mixer for p in measured.points))
     if not mixers:
         return ""
@@ -125,7 +126,8 @@ def cost(measured: Measured, what: str) -> str:
     lengths = sorted({p.length for p in measured.points})
     _log_ticks(axes, lengths)
     axes.set_xlim(lengths[0] * 0.9, lengths[-1] * (lengths[-1] / lengths[0]) ** 0.27)
-    label_axes(axes, "tokens in a row", f"{'milliseconds' if what == 'seconds' else 'MiB'} per row")
+    per = "milliseconds" if what == "seconds" else "MiB"
+    label_axes(axes, "sequence length, tokens", f"{per} per sequence")
     end_labels(axes, ends)
     name = "Time" if what == "seconds" else "Peak memory"
     return to_svg(drawn, what, f"{name} of one layer, forward and backward. {'; '.join(words)}.")
@@ -146,7 +148,7 @@ def _log_ticks(axes: Any, lengths: Sequence[int]) -> None:
 
 
 def learning(comparison: Comparison) -> str:
-    """The held-out figure while training."""
+    """The metric on the held-out set during training."""
     shown = comparison.figure
     key = shown.key if shown.key in comparison.runs[0].curve[-1] else "loss"
     times = 100 if shown.percent and key == shown.key else 1
@@ -158,7 +160,7 @@ def learning(comparison: Comparison) -> str:
 
 
 def curves(lines: dict[str, list[list[tuple[int, float]]]], *, y: str, name: str) -> str:
-    """``y`` over training steps: the mean of each method's seeds, each seed as a thin line."""
+    """``y`` over training steps: a thick line for the mean over seeds, a thin one for each seed."""
     drawn, axes = figure(5.0, 3.5)
     colours, ends, words = series(list(lines)), [], []
     for method, runs in lines.items():
@@ -178,11 +180,12 @@ def curves(lines: dict[str, list[list[tuple[int, float]]]], *, y: str, name: str
     axes.set_xticks(ticks, [f"{t:,g}" for t in ticks])
     label_axes(axes, "training steps", y)
     end_labels(axes, ends)
-    return to_svg(drawn, name, f"{y} while training. {'; '.join(words)}.")
+    return to_svg(drawn, name, f"{y} during training. {'; '.join(words)}.")
 
 
 def rates(rows: Sequence[tuple[str, int, float, float, float]], name: str, alt: str) -> str:
-    """Horizontal bars from zero: (label, series, median, slowest, fastest) images a second."""
+    """A horizontal bar chart; each row is (label, series, median, slowest, fastest), in images per
+    second."""
     drawn, axes = figure(5.0, 0.47 * len(rows) + 0.5)
     axes.grid(visible=False)
     axes.set_xlim(0, max(r[4] for r in rows) * 1.16)

@@ -1,7 +1,8 @@
-"""What must be beaten: the simplest methods, given exactly the rows that the models are given.
+"""Floors: simple baselines that a model should beat, fitted to the same training set as the models.
 
-A mixer that does not clear its floor has not earned its cost, and the report says so. A task names
-its floors (``Task.floors``); how each is fitted goes by what is to be told, not by the task.
+A mixer that does not beat its floors is not worth its cost, and the report says so. A task lists
+its floors by name (``Task.floors``); how each is fitted depends on the kind of target (classes,
+label sets or numbers), not on the task.
 """
 
 import math
@@ -25,32 +26,32 @@ from subquad.tasks.base import Labelled
 from subquad.tasks.outputs import PictureOutput
 
 Rows = npt.NDArray[np.int64]
-#: From what is to be told, fitted, to answers for each of these texts or rows.
+#: A fitted baseline: from texts, or encoded examples, to one prediction for each.
 Guess = Callable[[Any], npt.NDArray[Any]]
 
 MAJORITY, BAG, LOGISTIC = "majority class", "bag of words", "logistic regression"
 MEAN, FREQUENT = "mean", "most frequent labels"
 UNIGRAM, MARKOV = "each pixel alone", "the pixel before"
-#: Beyond so many levels the table of pairs is too large to keep and too sparse to fill.
+#: With more levels than this, the table of pairs is too large to store and too sparse to estimate.
 MARKOV_LEVELS = 64
 
 
 @dataclass(frozen=True)
 class Floor:
-    """One simple method and its figures on rows that it was not fitted to."""
+    """One baseline and its metrics on data that it was not fitted to."""
 
     name: str
     what: str
-    """One line for people: how it works."""
+    """How it works, in one line for the report."""
     held_out: dict[str, Any]
     test: dict[str, Any] | None
     seconds: float
-    """Fitting and scoring, wall clock."""
+    """Wall-clock time of fitting and scoring."""
 
 
 @dataclass(frozen=True)
 class _Data:
-    """What a floor is fitted to and scored on."""
+    """What a baseline is fitted to and scored on."""
 
     task: Task
     config: Config
@@ -61,7 +62,7 @@ class _Data:
 
 @dataclass(frozen=True)
 class _Scored:
-    """How a floor works, and its figures on the held-out rows and on the test file."""
+    """How a baseline works, and its metrics on the held-out set and the test file."""
 
     what: str
     held_out: dict[str, Any]
@@ -71,17 +72,20 @@ class _Scored:
 def floors(
     task: Task, config: Config, training: Examples, held_out: Examples, test: str | None = None
 ) -> list[Floor]:
-    """The floors of a task; a task without any gets an empty list.
+    """Fit and score the baselines of ``task``; the list is empty if it has none.
 
     Raises:
-        SubquadError: ``config.data.path`` or ``test`` cannot be read, or holds an unknown label;
-            the task names a floor that is not known.
+        SubquadError: ``config.data.path`` or ``test`` cannot be read or contains an unknown label,
+            or the task asks for a baseline that does not exist.
     """
     data, made = _Data(task, config, training, held_out, test), []
     for name in task.floors():
         if name not in _FLOORS:
             known = ", ".join(_FLOORS)
-            raise SubquadError(f"the task {task.name} names a floor {name!r}; there are: {known}")
+            raise SubquadError(
+                f"the task {task.name} asks for the floor {name!r}, which does not exist; "
+                f"available: {known}"
+            )
         began = time.perf_counter()
         found = _FLOORS[name](data)
         if found is not None:
@@ -91,7 +95,7 @@ def floors(
 
 
 def _on_rows(data: _Data, what: str, guess: Guess) -> _Scored:
-    """``guess`` answers rows ``[n, length]`` or any ``Examples``."""
+    """Score a ``guess`` that takes encoded examples."""
 
     def score(examples: Examples) -> dict[str, Any]:
         assert examples.target is not None
@@ -102,7 +106,7 @@ def _on_rows(data: _Data, what: str, guess: Guess) -> _Scored:
 
 
 def _on_texts(data: _Data, what: str, held_out: Labelled, guess: Guess) -> _Scored:
-    """``guess`` answers a list of texts."""
+    """Score a ``guess`` that takes a list of texts."""
 
     def score(rows: Labelled) -> dict[str, Any]:
         return _measured(data.task, rows.target, guess(rows.texts))
@@ -121,7 +125,7 @@ def _measured(task: Task, truth: Target, guess: npt.NDArray[Any]) -> dict[str, A
 def _majority(data: _Data) -> _Scored:
     most = int(np.bincount(data.training.answers(Classes)).argmax())
     name = data.task.class_names[most]
-    what = f"always answers {name!r}, the most frequent class in training"
+    what = f"always predicts {name!r}, the most frequent class in the training set"
     return _on_rows(data, what, lambda rows: np.full(len(rows), most, dtype=np.int64))
 
 
@@ -129,13 +133,13 @@ def _most_frequent(data: _Data) -> _Scored:
     sets, counts = np.unique(data.training.answers(ClassSets), axis=0, return_counts=True)
     most = sets[counts.argmax()]
     names = ", ".join(np.array(data.task.class_names)[most]) or "none"
-    what = f"always answers {names}, the most frequent labels of a row in training"
+    what = f"always predicts {names}, the most frequent set of labels in the training set"
     return _on_rows(data, what, lambda rows: np.tile(most, (len(rows), 1)))
 
 
 def _mean(data: _Data) -> _Scored:
     mean = float(data.training.answers(Numbers).mean())
-    what = f"always answers {mean:g}, the mean of training"
+    what = f"always predicts {mean:g}, the mean of the training set"
     return _on_rows(data, what, lambda rows: np.full(len(rows), mean))
 
 
@@ -146,7 +150,7 @@ def _bag_of_words(data: _Data) -> _Scored:
     from sklearn.pipeline import make_pipeline
 
     training, held_out = data.task.texts(data.config)
-    patterns = (r"(?u)\b\w+\b", r"(?u)\S+", r"(?us).")  # words; signs; white space alone
+    patterns = (r"(?u)\b\w+\b", r"(?u)\S+", r"(?us).")  # words; else symbols; else white space
     fits = [p for p in patterns if any(re.search(p, text) for text in training.texts)]
     words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=fits[0])
     numbers = isinstance(training.target, Numbers)
@@ -159,7 +163,7 @@ def _bag_of_words(data: _Data) -> _Scored:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Label (not )?.* is present in all training examples")
         model.fit(training.texts, training.target.values)
-    what = f"TF-IDF of words and word pairs (sublinear), then {then}; knows no order"
+    what = f"TF-IDF of words and word pairs (sublinear), then {then}; ignores word order"
     return _on_texts(data, what, held_out, lambda texts: _told(model, texts))
 
 
@@ -181,7 +185,7 @@ def _told(model: Any, inputs: Sequence[Any] | Rows) -> npt.NDArray[Any]:
 
 def _unigram(data: _Data) -> _Scored:
     logs = np.log2(_marginals(matrix(data.training), _levels(data)))
-    what = "how often each level occurs at each place; no context"
+    what = "how often each level occurs at each position; no context"
     return _bits(data, what, lambda rows: logs[np.arange(rows.shape[1] - 1), rows[:, 1:]])
 
 
@@ -189,19 +193,19 @@ def _markov(data: _Data) -> _Scored | None:
     if _levels(data) > MARKOV_LEVELS:
         return None
     logs = np.log2(_transitions(matrix(data.training), _levels(data)))
-    what = "how often a level follows another at each place (Markov)"
+    what = "how often one level follows another at each position (first-order Markov model)"
     places = np.arange(data.training.lengths[0] - 1)
     return _bits(data, what, lambda rows: logs[places, rows[:, :-1], rows[:, 1:]])
 
 
 def _levels(data: _Data) -> int:
     made = data.task.generates()
-    assert isinstance(made, PictureOutput), "floors of pixels, for a task that draws none"
+    assert isinstance(made, PictureOutput), "pixel baselines need a task that generates images"
     return made.levels
 
 
 def _bits(data: _Data, what: str, log2: Guess) -> _Scored:
-    """Bits per pixel of a table of counts over places and levels."""
+    """Score a table of log2-probabilities in bits per pixel."""
 
     def score(examples: Examples) -> dict[str, Any]:
         bits = -float(log2(matrix(examples)).mean())
@@ -212,7 +216,7 @@ def _bits(data: _Data, what: str, log2: Guess) -> _Scored:
 
 
 def _marginals(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
-    """p(level) at each place, ``[place, level]``; one half is added to every count."""
+    """p(level) at each position, ``[position, level]``, smoothed by adding ½ to every count."""
     counts = np.full((rows.shape[1] - 1, levels), 0.5)
     for level in range(levels):
         counts[:, level] += (rows[:, 1:] == level).sum(0)
@@ -220,8 +224,8 @@ def _marginals(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
 
 
 def _transitions(rows: Rows, levels: int) -> npt.NDArray[np.float64]:
-    """p(level | the one before it) at each place, ``[place, before, level]``; where a pair is
-    rare, the place's own marginal stands in (it counts as four observations)."""
+    """p(level | previous level) at each position, ``[position, previous, level]``, smoothed with
+    the position's marginal distribution, which counts as four observations."""
     counts = np.zeros((rows.shape[1] - 1, levels + 1, levels))
     places = np.broadcast_to(np.arange(rows.shape[1] - 1), rows[:, 1:].shape)
     np.add.at(counts, (places, rows[:, :-1], rows[:, 1:]), 1)
@@ -248,5 +252,5 @@ def encoded(task: Task, path: str) -> Examples:
 
 
 def matrix(examples: Examples) -> Rows:
-    """Rows of one length as an array ``[rows, length]``."""
+    """Examples of equal length as one array ``[rows, length]``."""
     return np.stack([examples.tokens[i] for i in range(len(examples))]).astype(np.int64)

@@ -1,7 +1,7 @@
-"""A comparison as one HTML file: numbers come in, formatted strings go out to the template.
+"""A comparison as one HTML file: turns numbers into the strings that the template shows.
 
-Everything that a person could have typed (paths, labels, column names) is escaped by the template
-engine; only the drawings, which are ours, are passed as markup.
+Anything a user could have typed (paths, labels, column names) is escaped by the template engine;
+only the plots, which are made here, are passed as markup.
 """
 
 import statistics
@@ -52,7 +52,7 @@ def _quality(comparison: Comparison) -> Context:
 
 
 def _table(comparison: Comparison) -> Context:
-    """Rows best first; the columns are the metrics on the split that decides."""
+    """Table rows, best first; the columns are the metrics on the deciding split."""
     deciding = comparison.figure
     keys = [deciding.key, *_beside(comparison)]
     order = sorted(
@@ -70,7 +70,7 @@ def _table(comparison: Comparison) -> Context:
 
 
 def _beside(comparison: Comparison) -> list[str]:
-    """The metrics that stand beside the deciding one, if every method has them."""
+    """The metrics shown next to the deciding one, if every method has them."""
     key = {"accuracy": "macro_f1", "micro_f1": "macro_f1", "mse": "spearman"}.get(
         comparison.figure.key
     )
@@ -80,24 +80,22 @@ def _beside(comparison: Comparison) -> list[str]:
 
 
 def _texts(comparison: Comparison) -> bool:
-    """Whether a row is a text, whose number a person cares about more than its tokens."""
+    """Whether examples are texts, for which speed is shown in examples rather than tokens."""
     return any(floor.name == BAG for of_seed in comparison.floors for floor in of_seed)
 
 
 def _caption(comparison: Comparison) -> str:
     figure, seeds = comparison.figure, len(comparison.seeds)
-    where = comparison.test if figure.split == "test" else "held out from training"
+    where = comparison.test if figure.split == "test" else "the held-out set"
     seeded = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else "one seed"
-    return (
-        f"On {figure.rows:,} {'rows of ' if figure.split == 'test' else 'rows '}{where}; {seeded}."
-    )
+    return f"Measured on {figure.rows:,} examples of {where}; {seeded}."
 
 
 def _table_note(comparison: Comparison) -> str:
     first = comparison.floors[0] if comparison.floors else ()
     said = [f"{floor.name[0].upper()}{floor.name[1:]}: {floor.what}." for floor in first]
     if comparison.figure.percent:
-        said.append(f"One row is {100 / comparison.figure.rows:.2g} points.")
+        said.append(f"One example is worth {100 / comparison.figure.rows:.2g} points.")
     return " ".join(said)
 
 
@@ -176,9 +174,9 @@ def _growth_note(measured: Measured, mixers: list[str]) -> str:
     if not below:
         return ""
     return (
-        f"Exponents below 1 ({', '.join(below)}) do not last: at these lengths, costs that do not "
-        "depend on the length still count, longer rows use the processor better, or a kernel "
-        "changes its way of computing."
+        f"Exponents below 1 ({', '.join(below)}) do not hold for ever longer sequences: at these "
+        "lengths fixed costs still matter, longer sequences use the processor better, or a kernel "
+        "switches to another algorithm."
     )
 
 
@@ -192,7 +190,7 @@ def _power(slope: float | None) -> str:
 
 
 def cost_sentence(measured: Measured) -> str:
-    """Where softmax becomes the dearer one, in words; a layer here is mixer and feed-forward."""
+    """How each mixer's speed compares with softmax's at the longest sequence both were timed at."""
     rows = (
         f"One layer (mixer and feed-forward) of width {measured.d}, "
         f"{'causal, ' if measured.causal else ''}in {measured.precision}."
@@ -217,39 +215,41 @@ def _how(comparison: Comparison) -> list[str]:
     figure, config = comparison.figure, comparison.config
     t = config.training
     lines = [
-        f"Every mixer had the same data, the same budget ({in_words(config)}, batch "
-        f"{t.batch * t.accumulate}) and the same other settings; nothing was tuned for any one of "
-        "them.",
+        f"Every mixer was trained on the same data with the same budget ({in_words(config)}, batch "
+        f"size {t.batch * t.accumulate}) and otherwise identical settings; nothing was tuned for "
+        "any one of them.",
     ]
     if figure.split == "test":
         lines.append(
-            "Figures are on the test file, with each run's best weights as chosen on rows held out "
-            "from training. The test file chose nothing."
+            "Results are on the test file, with each run's best checkpoint, which was chosen on "
+            "the held-out set. The test file was not used to choose anything."
         )
     else:
         lines.append(
-            "Figures are on rows held out from training, with the weights at the end of training: "
-            "these rows chose no weights. They are still not a test set; whoever tries many "
-            "settings on them will fit them. --test FILE gives figures on rows of your own."
+            "Results are on the held-out set, with the weights at the end of training, so the "
+            "held-out set was not used to choose a checkpoint. It still isn't a test set: trying "
+            "many settings on it overfits it. Use --test FILE to evaluate on a file of your own."
         )
     lines += _fitted({f.name for seed in comparison.floors for f in seed})
     lines.append(
-        "Two methods are called different only if their means differ by more than the noise of the "
-        "seeds: Student's t (95 %) times the standard error of the difference, and never less than "
-        "one row. With one seed nothing is claimed."
+        "Two methods count as different only if their means differ by more than the noise between "
+        "seeds: Student's t (95 %) times the standard error of the difference, and at least one "
+        "example. With a single seed, no difference is claimed."
         if len(comparison.seeds) > 1
-        else "One seed was run, so no difference between mixers is claimed."
+        else "Only one seed was run, so no difference between mixers is claimed."
     )
-    lines.append("Mixers took turns, seed by seed. Step times are medians, without evaluations.")
+    lines.append(
+        "The mixers took turns, one seed at a time. Step times are medians and exclude evaluations."
+    )
     return lines
 
 
 def _fitted(floors: set[str]) -> list[str]:
     if not floors:
         return []
-    said = "Methods without a mixer were fitted to exactly the rows the models were trained on"
+    said = "The baselines were fitted to exactly the examples that the models were trained on"
     if MAJORITY in floors:
-        said += ": the majority class is the most frequent one there, not among the rows scored"
+        said += "; the majority class is the most frequent class among those examples"
     return [f"{said}."]
 
 

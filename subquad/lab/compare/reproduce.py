@@ -1,4 +1,4 @@
-"""The command that makes a comparison again: its flags are the fields that differ from defaults."""
+"""The command that reproduces a comparison: one flag for each setting that is not the default."""
 
 import dataclasses
 import json
@@ -11,7 +11,7 @@ from subquad.tasks.config import PARTS
 from subquad.transfer import SHAPE
 
 _BUDGET = ("steps", "epochs", "minutes")
-#: Fields that the command does not take, or names otherwise.
+#: Fields that have no flag, or whose flag has another name.
 _LEFT_OUT = {"path", "mixers", "mixer_options", "pad", "columns"}
 _RENAMED = {"start": "from"}
 
@@ -19,7 +19,7 @@ _RENAMED = {"start": "from"}
 def compare_command(
     config: Config, mixers: Sequence[str], seeds: int, out: str, test: str | None
 ) -> str:
-    """``subquad compare …``, quoted for a shell."""
+    """The command line ``subquad compare …``, quoted for a shell."""
     words = ["subquad", "compare", config.data.path, "--task", config.task]
     words += ["--mixers", ",".join(mixers), "--seeds", str(seeds)]
     words += _flags(config)
@@ -30,7 +30,7 @@ def compare_command(
 
 def _flags(config: Config) -> list[str]:
     defaults = task_class(config.task).defaults()
-    # What a body brings along is taken over again.
+    # These settings come with the pretrained run that --from names.
     taken = {*SHAPE, "length", "tokenizer"} if config.training.start else set()
     words: list[str] = []
     for part in PARTS:

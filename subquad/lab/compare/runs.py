@@ -1,4 +1,4 @@
-"""One training run of a comparison: made, continued or reused, and what was found out about it."""
+"""One training run of a comparison: train, resume or reuse it, and collect its results."""
 
 import hashlib
 import json
@@ -20,30 +20,30 @@ from subquad.run import load, score
 from subquad.tasks import Config, Task
 from subquad.training import train
 
-#: Steps at the beginning that are left out of the seconds per step: first uses are slow.
+#: Warm-up steps that do not count towards the seconds per step.
 WARM = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What one run showed."""
+    """The results of one run."""
 
     mixer: str
     seed: int
     path: str
     """Relative to the comparison's directory."""
     held_out: dict[str, Any]
-    """Metrics of the weights at the end of training: the rows chose nothing."""
+    """Metrics of the final weights, so that the held-out set has not chosen the checkpoint."""
     test: dict[str, Any] | None
-    """Metrics of the run's best weights on the test file, if there is one."""
+    """Metrics of the best checkpoint on the test file, if there is one."""
     curve: list[dict[str, Any]]
     """The validation lines of ``metrics.jsonl``."""
     parameters: int
     steps: int
     seconds: float
-    """Training and its evaluations, wall clock."""
+    """Wall-clock time of training, evaluations included."""
     seconds_per_step: float
-    """Median over steps, without evaluations."""
+    """Median over steps, evaluations excluded."""
     rows_per_second: float
     tokens_per_second: float
 
@@ -53,7 +53,7 @@ def run_name(mixer: str, seed: int) -> str:
 
 
 def refuse_too_large(task: Task, one: Config) -> None:
-    """Before any training, see that the model of one run fits into memory (``UsageError``)."""
+    """Raise ``UsageError``, before any training, if the model of one run does not fit in memory."""
     task = copy(task)
     mixers, options = one.model.mixers, one.model.mixer_options
     model = replace(task.config.model, mixers=mixers, mixer_options=options)
@@ -64,13 +64,21 @@ def refuse_too_large(task: Task, one: Config) -> None:
 def obtain(
     config: Config, out: Path, test: str | None, rows: tuple[Examples, Examples], watch: Watch
 ) -> Result:
-    """The result of ``config`` in ``out/runs``: reused if it is there, else trained or continued.
+    """The result of training ``config`` in ``out/runs``.
 
-    A finished run is reused only if its configuration and its data are the same.
+    A finished run with the same configuration and the same data is reused, an unfinished one is
+    resumed, and otherwise a new one is trained.
+
+    Args:
+        config: the run's settings.
+        out: the comparison's directory.
+        test: a test file to evaluate on, or None.
+        rows: the training and held-out examples.
+        watch: called with the progress.
 
     Raises:
-        UsageError: the directory holds a run with other settings; the differences are named.
-        SubquadError, Interrupted: as ``train``.
+        UsageError: the directory contains a run with other settings; the message names them.
+        SubquadError, Interrupted: as for ``train``.
     """
     mixer, seed = ",".join(config.model.mixers), config.training.seed
     run = out / "runs" / run_name(mixer, seed)
@@ -92,7 +100,7 @@ def obtain(
 
 
 def _timed(steps: list[float], name: str, watch: Watch) -> Callable[[dict[str, Any], float], None]:
-    """Note the time of every step that follows a step (not an evaluation) directly."""
+    """A callback that records the time of every step not preceded by an evaluation."""
     last: list[float] = []
 
     def note(line: dict[str, Any], spent: float) -> None:
@@ -142,8 +150,8 @@ def _examine(
 
 
 def content(path: str) -> str | None:
-    """SHA-256 of a file's bytes; of a folder, its files' names, sizes and times; None for built-in
-    data, which has a name only."""
+    """SHA-256 of a file's bytes, or of the names, sizes and modification times in a folder; None
+    for built-in data, which is not a file."""
     file = Path(path)
     if file.is_dir():
         found = [p for p in walk(file).files if p.is_file()]
@@ -166,7 +174,7 @@ def _plain(config: Config) -> dict[str, Any]:
 
 
 def _read(note: Path) -> dict[str, Any] | None:
-    """What an earlier comparison noted; None if nothing usable is there."""
+    """The result that an earlier comparison stored; None if there is no usable one."""
     try:
         found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
         Result(**found["result"])

@@ -1,14 +1,14 @@
-"""From numbers to a sentence: one rule, the same for everybody, softmax and the floors included.
+"""The verdict of a comparison: one rule for all candidates, softmax and the baselines included.
 
-1. The best candidate is the one with the best mean. Floors are candidates.
-2. Another is *level* with it if their difference is not larger than the noise: Student's t (95 %,
-   2n - 2 degrees of freedom) times the standard error of a difference of two means over n seeds,
-   and never less than one evaluated row.
-3. Of those that are level, the cheapest is recommended: a floor before any model, then the model
-   with the fewest seconds per step. One that varies much more between seeds than the best (over
-   three times its standard deviation, and over a hundredth) is level only because it cannot be
-   relied on, and is not recommended.
-4. With one seed nothing is claimed: the best is named, and that it may be chance.
+1. The best candidate is the one with the best mean. Baselines ("floors") are candidates too.
+2. Another candidate is *level* with the best if they differ by no more than the noise: Student's t
+   (95 %, 2n - 2 degrees of freedom) times the standard error of a difference of two means over n
+   seeds, and at least one evaluated example.
+3. Among the candidates that are level, the cheapest is recommended: a baseline before any model,
+   then the model with the fewest seconds per step. A candidate that varies much more between seeds
+   than the best (more than three times the best's standard deviation, and more than 1 % of the
+   best mean) is not recommended, because only its large variance makes it level.
+4. With a single seed nothing is claimed: the verdict names the best and adds that it may be chance.
 """
 
 import math
@@ -22,7 +22,7 @@ from subquad.mixers import ATTENTION, CONTROL
 
 @dataclass(frozen=True)
 class Figure:
-    """The number that decides, and where it was taken."""
+    """The metric that decides, and the data it was measured on."""
 
     key: str
     higher_is_better: bool
@@ -46,7 +46,7 @@ class Figure:
         return known.get(self.key, self.key.replace("_", " "))
 
     def show(self, value: float, digits: int | None = None) -> str:
-        """``0.9612`` → ``96.1 %``; a number that is no share → three decimals."""
+        """Format a value: ``0.9612`` becomes ``96.1 %``; other metrics get three decimals."""
         if self.percent:
             return f"{value * 100:.{1 if digits is None else digits}f} %"
         return f"{value:.{3 if digits is None else digits}f}"
@@ -54,13 +54,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One line of the contest."""
+    """One method of the comparison."""
 
     name: str
     values: tuple[float, ...]
-    """The figure of every seed."""
+    """The metric for every seed."""
     seconds: float | None = None
-    """Per training step; None for a floor."""
+    """Seconds per training step; None for a baseline."""
 
     @property
     def floor(self) -> bool:
@@ -72,27 +72,27 @@ class Candidate:
 
     @property
     def std(self) -> float:
-        """Over seeds, with n - 1; 0 for one seed."""
+        """Sample standard deviation over seeds (n - 1); 0 for a single seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a person should do, and why."""
+    """What to use, and why."""
 
     choice: str
     headline: str
     reasons: tuple[str, ...]
     level: tuple[str, ...] = field(default=())
-    """Those that cannot be told apart from the best one, itself included."""
+    """The candidates that cannot be told apart from the best, including the best itself."""
     claimed: bool = True
-    """False where one seed cannot support a claim."""
+    """False if there was only one seed, which cannot support a claim."""
     cautions: tuple[str, ...] = ()
-    """Why the budget may have been too small to decide."""
+    """Reasons why the budget may have been too small to decide."""
 
 
 def noise(a: Candidate, b: Candidate, figure: Figure) -> float:
-    """The largest difference between ``a`` and ``b`` that says nothing."""
+    """The largest difference between ``a`` and ``b`` that may be due to chance."""
     from scipy.stats import t as student
 
     n = min(len(a.values), len(b.values))
@@ -104,18 +104,18 @@ def noise(a: Candidate, b: Candidate, figure: Figure) -> float:
 
 
 def differ(a: Candidate, b: Candidate, figure: Figure) -> bool:
-    """Whether the difference of two candidates is larger than their noise."""
+    """Whether two candidates differ by more than the noise."""
     return abs(a.mean - b.mean) > noise(a, b, figure) * (1 + 1e-9)
 
 
 def judge(candidates: Sequence[Candidate], figure: Figure) -> Verdict:
-    """Apply the rule of this module.
+    """Apply this module's rule to ``candidates``.
 
     Raises:
-        ValueError: there is no candidate.
+        ValueError: the list of candidates is empty.
     """
     if not candidates:
-        raise ValueError("no candidates: there is nothing to judge")
+        raise ValueError("no candidates: nothing to judge")
     ranked = sorted(candidates, key=lambda c: -c.mean if figure.higher_is_better else c.mean)
     best = ranked[0]
     if min(len(c.values) for c in candidates) < 2:
@@ -132,25 +132,25 @@ def judge(candidates: Sequence[Candidate], figure: Figure) -> Verdict:
 
 
 def _steady(c: Candidate, best: Candidate) -> bool:
-    """Whether ``c`` can be relied on as the best one can."""
+    """Whether ``c`` varies little enough between seeds, compared with the best."""
     return c is best or c.std <= max(3 * best.std, 0.01 * abs(best.mean))
 
 
 def _unsteady(level: list[Candidate], steady: list[Candidate], figure: Figure) -> list[str]:
     names = [f"{c.name} (± {figure.show(c.std)})" for c in level if c not in steady]
-    return [f"Too unsteady between seeds to be recommended: {_list(names)}."] if names else []
+    return [f"Varies too much between seeds to be recommended: {_list(names)}."] if names else []
 
 
 def _headline(choice: Candidate, best: Candidate, figure: Figure) -> str:
     got = f"{figure.show(choice.mean)} {figure.title}"
     if choice.name == MAJORITY:
         return (
-            f"Nothing was learned: always naming the most frequent class is as good "
-            f"({got}). Train longer, or look at the data."
+            f"Nothing was learned: always predicting the most frequent class is as good "
+            f"({got}). Train longer, or check the data."
         )
     if choice.floor:
         name = "the bag of words" if choice.name == BAG else choice.name
-        return f"Use {name}: {got}, and no mixer here does better."
+        return f"Use {name}: {got}, and no mixer does better here."
     name = f"no mixer at all ({CONTROL})" if choice.name == CONTROL else choice.name
     if choice is best:
         return f"Use {name}: {got}, the best of all."
@@ -164,9 +164,9 @@ def _one_seed(ranked: list[Candidate], figure: Figure) -> Verdict:
     best = ranked[0]
     return Verdict(
         best.name,
-        f"One seed: no claim. {best.name} has the best {figure.title} of this run "
+        f"Only one seed, so no claim: {best.name} has the best {figure.title} here "
         f"({figure.show(best.mean)}), which may be chance.",
-        ("With three seeds or more, differences can be told from noise.",),
+        ("With three or more seeds, real differences can be told from noise.",),
         claimed=False,
     )
 
@@ -174,8 +174,8 @@ def _one_seed(ranked: list[Candidate], figure: Figure) -> Verdict:
 def _level(choice: Candidate, level: list[Candidate], figure: Figure) -> list[str]:
     others = [f"{c.name} ({figure.show(c.mean)})" for c in level if c is not choice]
     if not others:
-        return ["No other candidate comes within the noise of the seeds."]
-    return [f"Within the noise of the seeds: {_list(others)}."]
+        return ["The difference to every other candidate is larger than the noise between seeds."]
+    return [f"Within the noise between seeds: {_list(others)}."]
 
 
 def _softmax(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list[str]:
@@ -185,20 +185,20 @@ def _softmax(choice: Candidate, ranked: list[Candidate], figure: Figure) -> list
     assert choice.seconds is not None
     assert softmax.seconds is not None
     ratio = choice.seconds / softmax.seconds
-    speed = f"{ratio:.2f}× the time of softmax" if ratio < 1 else f"{ratio:.2f}× softmax's time"
+    speed = f"{ratio:.2f}× as long as with softmax"
     gap = choice.mean - softmax.mean
-    sign = "more" if gap > 0 else "less"
+    sign = "higher" if gap > 0 else "lower"
     if not differ(choice, softmax, figure):
-        return [f"A step takes {speed}; the quality of the two cannot be told apart."]
+        return [f"A step takes {speed}; the difference in quality is within the noise."]
     points = f"{abs(gap) * 100:.1f} points" if figure.percent else f"{abs(gap):.3f}"
-    return [f"A step takes {speed}, with {points} {sign} {figure.title}."]
+    return [f"A step takes {speed}, and {figure.title} is {points} {sign}."]
 
 
 def _floors(ranked: list[Candidate], figure: Figure) -> list[str]:
     floor = next((c for c in ranked if c.floor), None)
     if floor is None:
         return []
-    return [f"The best method without a mixer, {floor.name}, reaches {figure.show(floor.mean)}."]
+    return [f"The best baseline without a mixer, {floor.name}, reaches {figure.show(floor.mean)}."]
 
 
 def _list(items: list[str]) -> str:

@@ -1,1 +1,1 @@
-"""What it is for, on built-in data, in a few minutes."""
+"""The demo: what subquad is for, shown on built-in data in a few minutes."""

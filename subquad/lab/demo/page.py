@@ -1,4 +1,4 @@
-"""The demo's numbers and pictures, formatted for its part of the page."""
+"""The demo's numbers and images, formatted for its part of the report."""
 
 import base64
 import io
@@ -25,7 +25,7 @@ NEXT = (
 
 
 def context(demo: Demo) -> dict[str, Any]:
-    """What ``demo.html.j2`` and ``demo_generation.html.j2`` print."""
+    """The variables of the templates ``demo.html.j2`` and ``demo_generation.html.j2``."""
     drawing, judged = demo.drawing, demo.drawing.recognition
     return {
         "generated": picture(drawing.pixels),
@@ -45,10 +45,10 @@ def context(demo: Demo) -> dict[str, Any]:
 
 def _lead(drawing: Drawing) -> str:
     return (
-        "Linear attention is a recurrent network: what it has read is summed up in a state of "
-        f"fixed size, {_size(drawing.state_bytes)} for each image here, after the first pixel as "
-        f"after the last. This one learned from {drawing.rows:,} handwritten "
-        f"digits in {_duration(drawing.seconds)} on this machine."
+        "Causal linear attention is a recurrent network: everything it has read is summarised in a "
+        f"state of fixed size, here {_size(drawing.state_bytes)} per image, no matter how many "
+        f"pixels came before. This model was trained on {drawing.rows:,} handwritten digits in "
+        f"{_duration(drawing.seconds)} on this machine."
     )
 
 
@@ -56,7 +56,7 @@ def _figures(demo: Demo) -> list[tuple[str, str]]:
     judged, rows = demo.drawing.recognition, demo.speeds
     found = [
         (f"{judged.recognised:.0%}".replace("%", " %"), "of them are recognised as a digit"),
-        (f"{demo.drawing.bits_per_dim:.2f}", "bits per pixel on digits it never saw"),
+        (f"{demo.drawing.bits_per_dim:.2f}", "bits per pixel on held-out digits"),
     ]
     for length in dict.fromkeys(s.length for s in rows):
         ratio = _ratio(demo, length, CACHED)
@@ -67,12 +67,12 @@ def _figures(demo: Demo) -> list[tuple[str, str]]:
 def _judgement(drawing: Drawing) -> str:
     j = drawing.recognition
     return (
-        f"A neural network that has seen only real digits ({j.accuracy:.1%} right on held-out "
-        f"ones) names a class with a probability over 0.8 for {j.recognised:.1%} of the "
-        f"{j.samples} generated digits. For scale: {j.real:.1%} of held-out real digits, and "
-        f"{j.noise:.1%} of images whose pixels are drawn singly. {_kinds(j.classes)}. "
-        f"{_copies(j.copies)}; the nearest training digit is {j.nearest:.1f} grey levels away in "
-        f"the median (held-out real digits: {j.nearest_real:.1f})."
+        f"A neural network trained only on real digits ({j.accuracy:.1%} accuracy on held-out "
+        f"ones) assigns one class a probability over 0.8 for {j.recognised:.1%} of the "
+        f"{j.samples} generated digits. For comparison: {j.real:.1%} of held-out real digits, and "
+        f"{j.noise:.1%} of images whose pixels are sampled independently. {_kinds(j.classes)}. "
+        f"{_copies(j.copies)}; the median distance to the nearest training digit is "
+        f"{j.nearest:.1f} grey levels (held-out real digits: {j.nearest_real:.1f})."
     ).replace("%", " %")
 
 
@@ -88,12 +88,14 @@ def _copies(copies: int) -> str:
 
 def _how(drawing: Drawing) -> list[str]:
     return [
-        f"Generated digits are the first {len(drawing.pixels)} samples of seed 0 at temperature "
-        f"{drawing.temperature:g} (below 1 prefers likelier pixels); none was chosen or left out.",
-        "Bits per pixel are on the held-out digits, which also chose the pixel model's weights.",
-        "Generation was timed in fp32 with fresh weights of the pixel model's shape, the three "
-        "ways taking turns. Beyond 64 pixels, recomputation is timed at 8 prefixes and their mean "
-        "multiplied by the length.",
+        f"The generated digits are the first {len(drawing.pixels)} samples with seed 0 at "
+        f"temperature {drawing.temperature:g} (below 1 favours likelier pixels); none were "
+        "selected or discarded.",
+        "Bits per pixel are measured on the held-out digits, which were also used to choose the "
+        "pixel model's checkpoint.",
+        "Generation was timed in fp32 with untrained models of the pixel model's shape; the three "
+        "methods took turns. Beyond 64 pixels, recomputation is timed at 8 prefix lengths and the "
+        "mean is multiplied by the number of pixels.",
     ]
 
 
@@ -113,7 +115,7 @@ def _speed_block(demo: Demo, length: int) -> dict[str, Any]:
         "drawing": Markup(rates(bars, f"rates-{length}", f"At {length} pixels. {alt}.")),
         "sentence": (
             f"The recurrent form is {_times(cached)} cached softmax and {_times(again)} "
-            f"recomputation. It holds {_size(state[RECURRENT])} for each image, the cache "
+            f"recomputation. Its state takes {_size(state[RECURRENT])} per image, the cache "
             f"{_size(state[CACHED])}."
         ),
     }
@@ -139,8 +141,8 @@ def _duration(seconds: float) -> str:
 
 
 def picture(pixels: npt.NDArray[np.int64], columns: int = 8) -> str:
-    """Images ``[n, h, w]`` on a grid as the data URI of a PNG: ink on a transparent ground, so
-    that it fits a light and (inverted by the page) a dark one."""
+    """A grid of images ``[n, h, w]`` as the data URI of a PNG, in black on a transparent
+    background, so that it works on a light page and (inverted by the page) on a dark one."""
     n, h, w = pixels.shape
     gap = 2
     rows = -(-n // columns)

@@ -1,12 +1,11 @@
-"""Are generated digits digits? A classifier that has only seen real ones is asked.
+"""Do the generated images look like digits? A classifier trained only on real digits decides.
 
-Its answer on real digits that it was not fitted to, and on images without structure, stands beside
-the answer on generated ones: a share means nothing without both.
+The share it recognises is reported together with the same share for held-out real digits and for
+images without structure, because it means little without these two reference points.
 
-The classifier's one setting (its weight decay) is the one with the smallest log loss on held-out
-real digits among 1, 0.3, 0.1, 0.06, 0.03, 0.01 and 0.001: the best calibrated, not the most
-generous. (A support vector machine is right as often, but sure of four fifths of the images that
-have no structure.)
+The classifier's weight decay was chosen among 1, 0.3, 0.1, 0.06, 0.03, 0.01 and 0.001 by log loss
+on held-out real digits, so it is the best calibrated rather than the most generous. (A support
+vector machine is as accurate, but confident about four fifths of the images without structure.)
 """
 
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from subquad.data.digits import LEVELS
 from subquad.data.targets import Classes
 from subquad.lab.compare.floors import matrix
 
-#: An image is recognised if the classifier gives one class more than this.
+#: An image counts as recognised if the classifier assigns one class a higher probability than this.
 CERTAIN = 0.8
 
 Images = npt.NDArray[np.int64]
@@ -27,24 +26,24 @@ Images = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Recognition:
-    """Shares are of images for which one class gets a probability over ``CERTAIN``."""
+    """What the classifier says. Shares count the images with a class above ``CERTAIN``."""
 
     samples: int
     recognised: float
     real: float
     """The share among held-out real digits."""
     noise: float
-    """The share among images whose pixels are drawn singly from their own frequencies."""
+    """The share among images whose pixels are sampled independently from the data."""
     accuracy: float
-    """Of the classifier, on held-out real digits."""
+    """The classifier's accuracy on held-out real digits."""
     classes: int
     """How many of the ten digits occur among the recognised samples."""
     guesses: tuple[str, ...]
-    """The class named for each sample."""
+    """The predicted class of each sample."""
     copies: int
-    """Samples that equal a training digit pixel by pixel."""
+    """Number of samples that are identical to a training digit."""
     nearest: float
-    """Median Euclidean distance of a sample to the training digit nearest to it."""
+    """Median Euclidean distance from a sample to the nearest training digit."""
     nearest_real: float
     """The same for held-out real digits."""
 
@@ -55,9 +54,9 @@ class Recognition:
 
 
 def recognise(images: Images, training: Examples, held_out: Examples) -> Recognition:
-    """Judge generated ``images`` ``[n, 64]`` of levels 0..16.
+    """Judge generated ``images`` ``[n, 64]`` with grey levels 0 to 16.
 
-    ``training`` and ``held_out`` are rows of the digits with their classes.
+    ``training`` and ``held_out`` are real digits with their classes.
     """
     from sklearn.neural_network import MLPClassifier
 
@@ -87,7 +86,7 @@ def recognise(images: Images, training: Examples, held_out: Examples) -> Recogni
 
 
 def _fit(judge: object, x: npt.NDArray[np.float64], y: npt.NDArray[np.int64]) -> None:
-    """Fit for a fixed number of rounds; that it could go on is known and no news."""
+    """Fit for a fixed number of iterations, without scikit-learn's warning about convergence."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
@@ -98,14 +97,14 @@ def _fit(judge: object, x: npt.NDArray[np.float64], y: npt.NDArray[np.int64]) ->
 
 
 def _shuffled(images: Images) -> Images:
-    """As many images, every pixel drawn on its own from what stands at its place."""
+    """As many images, every pixel sampled independently from the same position in the data."""
     random = np.random.default_rng(0)
     rows = random.integers(0, len(images), images.shape)
     return np.take_along_axis(images, rows, axis=0)
 
 
 def _distances(images: Images, seen: Images) -> npt.NDArray[np.float64]:
-    """Of each image to the nearest row of ``seen``."""
+    """Euclidean distance from each image to the nearest row of ``seen``."""
     a, b = images.astype(np.float64), seen.astype(np.float64)
     squared = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
     return np.sqrt(np.maximum(squared.min(1), 0))

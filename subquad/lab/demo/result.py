@@ -1,4 +1,4 @@
-"""What the demonstration made, as data."""
+"""The results of the demo, as plain data."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,25 +15,25 @@ from subquad.lab.instruments.generation import Speed
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """What the pixel model drew, and what to think of it."""
+    """The images that the pixel model generated, and how good they are."""
 
     pixels: npt.NDArray[np.int64]
-    """``[n, 8, 8]`` of 0..16."""
+    """The generated digits, ``[n, 8, 8]`` with levels 0 to 16."""
     real: npt.NDArray[np.int64]
-    """As many held-out digits."""
+    """The same number of held-out digits."""
     temperature: float
     recognition: Recognition
     bits_per_dim: float
     floors: tuple[Floor, ...]
     state_bytes: int
-    """Carried from pixel to pixel for one image."""
+    """Size of the recurrent state for one image."""
     seconds: float
-    """Training."""
+    """Wall-clock training time."""
     rows: int
-    """Digits it learned from."""
+    """Number of training digits."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Without the pictures."""
+        """All numbers, without the images."""
         kept = {
             "temperature": self.temperature,
             "bits_per_dim": self.bits_per_dim,
@@ -47,7 +47,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Demo:
-    """What ``demo`` made. ``report`` is the page to look at."""
+    """The results of ``demo``; ``report`` is the path of its page."""
 
     out: Path
     comparison: Comparison

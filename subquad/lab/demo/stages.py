@@ -1,11 +1,11 @@
-"""The demonstration: what the project is for, in a few minutes, from built-in data, on one page.
+"""The demo: a few minutes of training on built-in data, and one page with the results.
 
 ::
 
     OUT/
-      report.html       the story
+      report.html       the page
       results.json      its numbers
-      runs/             the runs behind them; runs/pixels draws digits
+      runs/             the trained runs; runs/pixels generates digits
 """
 
 import json
@@ -32,37 +32,37 @@ from subquad.tasks import Config, task_class
 from subquad.training import STORE, train
 
 MIXERS = ("softmax", "linear", "fnet", "fastformer", "none")
-#: Digits drawn, and real ones shown beside them.
+#: Number of generated digits, and of real ones shown next to them.
 SHOWN = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How much the demonstration does; the defaults take about three minutes on two cores."""
+    """How much the demo does; the defaults take about three minutes on two cores."""
 
     epochs: float = 10
-    """Of each mixer in the comparison."""
+    """Training epochs for each mixer in the comparison."""
     seeds: int = 2
     pixel_epochs: float | None = None
-    """Of the model that draws; None = the task's own default."""
+    """Training epochs for the model that generates digits; by default, those of the task."""
     temperature: float = 0.7
     lengths: tuple[int, ...] = (64, 128, 256, 512, 1024, 2048)
-    """Row lengths at which one layer is measured."""
+    """Sequence lengths at which the cost of one layer is measured."""
     speeds: tuple[tuple[int, int, int], ...] = ((64, 64, 3), (784, 16, 2))
-    """(pixels in an image, images at once, rounds) for the speed of generation."""
+    """(pixels per image, batch size, rounds) for each measurement of generation speed."""
 
 
 def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = ignore) -> Demo:
-    """Train, compare, draw and measure on the built-in digits; leave one page in ``out``.
+    """Train, compare, generate and measure on the built-in digits; write one page to ``out``.
 
-    What an earlier, broken-off demo finished there is used again.
+    Runs that an earlier, interrupted demo has finished there are reused.
 
     Raises:
-        UsageError: ``out/runs`` holds runs with other settings.
-        Interrupted: a signal came; the same call continues.
+        UsageError: ``out/runs`` contains runs with other settings.
+        Interrupted: a signal arrived; the same call continues the demo.
     """
     out, settings = Path(out), settings or Settings()
-    first = of_training(part(watch, 0, 0.4), "training the model that draws")
+    first = of_training(part(watch, 0, 0.4), "training the pixel model")
     run = train(pixel_config(settings), out / "runs" / "pixels", resume=True, watch=first)
     drawing = draw(run, settings)
     watch(Progress(0.4, "comparing", _drawn(drawing)))
@@ -91,14 +91,14 @@ def demo(out: str | Path, *, settings: Settings | None = None, watch: Watch = ig
 
 
 def write(made: Demo) -> None:
-    """The page and its numbers."""
+    """Write the page and its numbers."""
     text = json.dumps(made.to_dict(), indent=1, ensure_ascii=False) + "\n"
     write_text(made.results, text)
     write_text(made.report, render(made.comparison, context(made)))
 
 
 def pixel_config(settings: Settings) -> Config:
-    """The model that draws: the task's defaults."""
+    """Settings of the pixel model: the task's defaults."""
     config = task_class("pixels").defaults()
     if settings.pixel_epochs is None:
         return config
@@ -106,10 +106,8 @@ def pixel_config(settings: Settings) -> Config:
 
 
 def compare_config(settings: Settings) -> Config:
-    """The contest: one layer each, a quarter of the digits held out so that figures mean more.
-
-    fp32, because so narrow a softmax attention is several times slower in bf16.
-    """
+    """Settings of the comparison: one layer, and a quarter of the digits held out for more reliable
+    results; fp32, because softmax attention this narrow is several times slower in bf16."""
     config = task_class("classify").defaults()
     return config.having(
         path=digits.NAME,
@@ -129,7 +127,7 @@ def compare_config(settings: Settings) -> Config:
 
 
 def draw(run: Run, settings: Settings) -> Drawing:
-    """``SHOWN`` digits from a pixel run, judged by a classifier that saw only real ones."""
+    """Generate ``SHOWN`` digits with a pixel run and judge them by a classifier of real digits."""
     made = images(run, SHOWN, Sampling(temperature=settings.temperature))
     training, held_out = labelled_rows(run)
     judged = recognise(made.pixels.reshape(SHOWN, -1), training, held_out)
@@ -149,7 +147,7 @@ def draw(run: Run, settings: Settings) -> Drawing:
 
 
 def labelled_rows(run: Run) -> tuple[Examples, Examples]:
-    """The digits that a pixel run learned from and those it did not, with their classes."""
+    """The training and held-out digits of a pixel run, with their classes."""
     config = task_class("classify").defaults()
     data = replace(run.config.data, path=digits.NAME)
     _, training, held_out = task_class("classify").fit(replace(config, data=data), run.path / STORE)
@@ -157,13 +155,13 @@ def labelled_rows(run: Run) -> tuple[Examples, Examples]:
 
 
 def _spread(n: int, wanted: int) -> Sequence[int]:
-    """Indices spread evenly, so that neither end of the data set is preferred."""
+    """Evenly spaced indices, so that the images shown come from all of the data set."""
     return [int(i) for i in np.linspace(0, n - 1, min(n, wanted))]
 
 
 def _drawn(drawing: Drawing) -> str:
     return (
-        f"the model that draws: {drawing.bits_per_dim:.2f} bits per pixel after "
+        f"pixel model: {drawing.bits_per_dim:.2f} bits per pixel after "
         f"{drawing.seconds:.0f} s; a classifier recognises {drawing.recognition.recognised:.0%} "
         "of its digits"
     )

@@ -1,1 +1,1 @@
-"""Pictures as SVG, and what all pages share."""
+"""Plots as SVG, and what all report pages share."""

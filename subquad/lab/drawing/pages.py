@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 @cache
 def environment() -> Environment:
-    """Templates of ``drawing/templates``; everything that a person could have typed is escaped."""
+    """The template engine for ``drawing/templates``; all variables are escaped by default."""
     return Environment(
         loader=PackageLoader("subquad.lab.drawing", "templates"),
         autoescape=True,
@@ -21,12 +21,12 @@ def environment() -> Environment:
 
 
 def style() -> Markup:
-    """The style sheet, to stand in the page."""
+    """The style sheet, for inclusion in a page."""
     return Markup(files("subquad.lab.drawing").joinpath("templates/report.css").read_text("utf-8"))
 
 
 def machine_facts(m: dict[str, Any]) -> list[tuple[str, str]]:
-    """``instruments.machine.facts`` in words."""
+    """``instruments.machine.facts`` as (name, text) pairs."""
     return [
         ("processor", f"{m['processor']}, {m['cores']} cores, threads used: {m['threads']}"),
         *([("accelerator", m["accelerator"])] if m["accelerator"] else []),

@@ -1,8 +1,8 @@
-"""Matplotlib figures as SVG that belongs to the page: its text stays text, in the page's own type,
-and its colours are the page's, so that light and dark are one drawing.
+"""Matplotlib figures as SVG that adapts to its page: text stays text, in the page's font, and the
+colours are CSS variables, so that one figure serves both light and dark mode.
 
-A figure is drawn with stand-in colours (``INK``, ``MUTED``, … ``colour(name)``), which ``to_svg``
-turns into the CSS variables of ``templates/report.css``.
+Figures are drawn with placeholder colours (``INK``, ``MUTED``, …, ``colour(number)``), which
+``to_svg`` replaces by the CSS variables of ``templates/report.css``.
 """
 
 import io
@@ -19,7 +19,7 @@ _SERIES = tuple(f"#0501{i:02x}" for i in range(10))
 _VARIABLES = {INK: "--ink", MUTED: "--muted", RULE: "--rule", PAPER: "--paper"} | {
     code: f"--series-{i}" for i, code in enumerate(_SERIES)
 }
-#: The first mixers have a colour each, everywhere; others take the free ones in order.
+#: The first mixers have the same colour in every figure; others get the remaining ones in order.
 KNOWN = 5
 
 
@@ -31,12 +31,12 @@ def series(names: Sequence[str]) -> dict[str, int]:
 
 
 def colour(number: int) -> str:
-    """The stand-in for the page's ``--series-number``."""
+    """The placeholder for the page's ``--series-number``."""
     return _SERIES[number]
 
 
 def figure(width: float, height: float) -> tuple[Any, Any]:
-    """An empty figure of so many inches, and its axes: no frame, hairlines, small type."""
+    """An empty figure of this size in inches, and its axes: no frame, thin lines, small labels."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(width, height), layout="constrained")
@@ -56,13 +56,13 @@ def figure(width: float, height: float) -> tuple[Any, Any]:
 
 
 def label_axes(axes: Any, x: str, y: str) -> None:
-    """The vertical axis is named above it, where it can be read without turning the head."""
+    """Label the axes; the y label is horizontal, above the axis, where it is easy to read."""
     axes.set_xlabel(x, color=MUTED, fontsize=8.5, loc="right")
     axes.set_title(y, color=MUTED, fontsize=8.5, loc="left", pad=10)
 
 
 def end_labels(axes: Any, ends: Sequence[tuple[str, float, float, str]]) -> None:
-    """Names at the right of the lines that end at (x, y), pushed apart so that all can be read."""
+    """Label lines at their right ends (x, y), pushing labels apart so that they do not overlap."""
     drawn = axes.figure
     drawn.canvas.draw()
     height = 9.5 * drawn.dpi / 72 * 1.15
@@ -71,7 +71,7 @@ def end_labels(axes: Any, ends: Sequence[tuple[str, float, float, str]]) -> None
         level = axes.transData.transform((x, y))[1]
         lowest = placed[-1][3] + height if placed else -1e9
         placed.append((name, x, y, max(level, lowest), color))
-    # What was pushed up is let down again by half, so that groups sit around their lines.
+    # Groups that were pushed up are moved back down, so that they are centred on their lines.
     shift = _shift([axes.transData.transform((p[1], p[2]))[1] for p in placed], placed, height)
     for (name, x, y, level, color), down in zip(placed, shift, strict=True):
         offset = level - down - axes.transData.transform((x, y))[1]
@@ -88,7 +88,7 @@ def end_labels(axes: Any, ends: Sequence[tuple[str, float, float, str]]) -> None
 
 
 def _shift(wanted: list[float], placed: list[Any], height: float) -> list[float]:
-    """For each label, how far its group (labels that touch) can be let down."""
+    """How far each label can be moved back down together with the labels that it touches."""
     groups: list[list[int]] = []
     for i, p in enumerate(placed):
         touching = groups and p[3] - placed[i - 1][3] < height * 1.01
@@ -108,7 +108,7 @@ def _shift(wanted: list[float], placed: list[Any], height: float) -> list[float]
 
 
 def to_svg(drawn: Any, name: str, alt: str) -> str:
-    """The figure as an ``<svg>`` element for a page; ``name`` keeps its inner ids apart."""
+    """The figure as an ``<svg>`` element for a page; ``name`` makes its ids unique."""
     import matplotlib as mpl
 
     buffer = io.StringIO()

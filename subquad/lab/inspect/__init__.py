@@ -1,11 +1,11 @@
-"""A look inside a run: which words each head weighs, what it likes, and whether context matters.
+"""Look inside a run: which words each head weights, which it prefers, and whether context matters.
 
 ::
 
     OUT/
-      inspect.html     one page, for people
+      inspect.html     the page to look at
       inspect.json     its numbers
-      text-1.png …     the heat maps of each text, for a paper
+      text-1.png …     heat maps of each text, for use in a paper
 """
 
 import json
@@ -36,21 +36,21 @@ from subquad.tasks.texts import cut_at, skipped
 
 __all__ = ["ROWS", "Head", "Inspection", "Text", "inspect"]
 
-#: Texts of a file that are read, and of those that are drawn if none are given.
+#: Texts to read from a file, and how many of them to show if no texts are given.
 ROWS, DRAWN = 1000, 3
-#: Tokens shown of what a head likes, and of a topic; features shown of each head.
+#: Tokens to list for each head and for each topic, and features to list for each head.
 FAVOURITES, TOPIC_TOKENS, FEATURES = 10, 6, 4
 
 
 @dataclass
 class _Gathered:
-    """Sums over the data set, made when the first row shows how many heads there are."""
+    """Sums over the data set; their shapes follow from the first batch."""
 
     likings: dict[tuple[int, str], Likings] = field(default_factory=dict)
     topics: dict[int, Topics] = field(default_factory=dict)
     rows: int = 0
     cut: int = 0
-    """Texts that reach the run's length."""
+    """Number of texts that fill the model's maximum length."""
 
 
 def inspect(
@@ -62,17 +62,28 @@ def inspect(
     out: Path,
     watch: Watch = ignore,
 ) -> Inspection:
-    """Look at ``texts`` and at the first ``rows`` texts of ``file``; write a page into ``out``.
+    """Analyse how a trained run processes text, and write a page about it to the folder ``out``.
+
+    Args:
+        run: a trained run that reads text.
+        texts: texts to show in detail; without any, the first few of ``file`` are shown.
+        file: a data set over which the heads' preferences are computed.
+        rows: the number of texts to read from ``file``.
+        out: folder for ``inspect.html``, ``inspect.json`` and one PNG per text.
+        watch: called with the progress.
 
     Raises:
-        UsageError: nothing to look at, or a run that reads no text.
-        SubquadError: the file cannot be read, or holds no texts.
+        UsageError: there is nothing to look at, or the run does not read text.
+        SubquadError: the file cannot be read or contains no texts.
     """
     tokenizer = run.task.tokenizer
     if tokenizer is None:
-        raise UsageError(f"{run.path} reads no text, so there are no words to look at")
+        raise UsageError(
+            f"{run.path} is a {run.config.task} run, which does not read text; inspect needs one "
+            "that does"
+        )
     if not texts and file is None:
-        raise UsageError("nothing to look at: give a text, or --file")
+        raise UsageError("nothing to look at: give a text or --file FILE")
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; inspect needs a directory")
     read, left_out, notes = _read(run, file, rows) if file is not None else ([], "", [])
@@ -109,18 +120,18 @@ def inspect(
 
 
 def _read(run: Run, file: str, rows: int) -> tuple[list[str], str, list[str]]:
-    """The first texts of a file, what was left out on the way, and how it was read."""
+    """The first texts of a file, a note about skipped rows, and notes about how it was read."""
     source = open_source(file, run.config.data.reading(), labelled=False)
     read = [record.text for record in islice(source.records(), rows)]
     left_out = skipped(source)
     if not read:
         name = "standard input" if file == STDIN else file
-        raise SubquadError(f"{name} holds no texts" + (f": {left_out}" if left_out else ""))
+        raise SubquadError(f"{name} contains no texts" + (f": {left_out}" if left_out else ""))
     return read, left_out, [source.detected]
 
 
 def _encode(run: Run, texts: Sequence[str], *, cut: bool = True) -> Ragged:
-    """Ids as the task gives them to its model, and all of them unless ``cut``."""
+    """Token ids as the task feeds them to its model; without ``cut``, not truncated."""
     return run.task.rows(texts, run.config.data.length if cut else None)
 
 
@@ -130,7 +141,7 @@ def _look(run: Run, tokens: Ragged) -> tuple[torch.Tensor, list[Seen], torch.Ten
         logits = run.task.outputs(run.model, batch)
     ids = batch.tokens
     if isinstance(run.model, Classifier) and run.model.cls is not None:
-        ids = torch.nn.functional.pad(ids, (1, 0), value=-1)  # the model's own token
+        ids = torch.nn.functional.pad(ids, (1, 0), value=-1)  # the CLS token
     return ids, seen, logits
 
 
@@ -139,7 +150,7 @@ def _text(run: Run, tokenizer: Tokenizer, text: str) -> Text:
     ragged = _encode(run, [text])
     whole = _encode(run, [text], cut=False)
     ids, layers, logits = _look(run, ragged)
-    t = ids.shape[1]  # a mixer of fixed length sees padding too
+    t = ids.shape[1]  # a mixer with fixed length also sees padding, which is cut off here
     answer = run.task.answer(run.model, logits[0])
     unread = len(whole.values) - len(ragged.values)
     made = Text([_word(tokenizer, int(i)) for i in ids[0]], answer, {}, unread)
@@ -165,7 +176,7 @@ def _batches(run: Run, texts: list[str]) -> Iterator[tuple[float, Ragged]]:
 def _gather(run: Run, vocabulary: int, group: Ragged, gathered: _Gathered) -> None:
     ids, layers, _ = _look(run, group)
     real, t = layers[0].mask, ids.shape[1]
-    tokens = ids.cpu().numpy() % vocabulary  # a token of the model's own is the last one
+    tokens = ids.cpu().numpy() % vocabulary  # maps the CLS token, -1, to the last id
     mask = np.ones_like(tokens, dtype=bool) if real is None else real[:, :t].cpu().numpy()
     for n, seen in enumerate(layers):
         explained = seen.explained()
@@ -206,7 +217,7 @@ def _named(
 
 
 def _word(tokenizer: Tokenizer, token: int) -> str:
-    """A token for people: white space is made visible, what has no text is named."""
+    """A readable form of a token: white space is made visible, special tokens are named."""
     if token == tokenizer.unknown:
         return "‹unknown›"
     if not 0 <= token < len(tokenizer) or token == tokenizer.separator:

@@ -1,8 +1,8 @@
-"""What comes to each mixer of a model while it runs, and what the mixer makes of it.
+"""Records the input of each mixer while a model runs, and asks the mixer to explain its weights.
 
-A mixer's *channels* are the places where it weighs tokens: the columns of a Fastformer, what a
-token writes into the state of linear attention, the attention that it gets. A mixer without weights
-(FNet) has none.
+A mixer's *channels* are the places where it weights tokens: the columns of Fastformer, how much a
+token writes into the state of linear attention, or how much softmax attention it receives. A mixer
+that does not weight tokens (FNet) has none.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,20 +19,20 @@ from subquad.models.block import Block
 
 @dataclass(frozen=True)
 class Seen:
-    """What came to the mixer of one layer."""
+    """The input of one layer's mixer."""
 
     mixer: Mixer
     x: Tensor
     mask: Tensor | None
 
     def explained(self) -> Explanation:
-        """What the mixer says about it."""
+        """The mixer's own explanation of what it does with this input."""
         return self.mixer.explain(self.x.float(), self.mask)
 
 
 @contextmanager
 def watched(model: nn.Module) -> Iterator[list[Seen]]:
-    """What comes to each mixer while the model runs, layer by layer, from the bottom."""
+    """Record the input of every mixer while the model runs, layer by layer from the bottom."""
     layers = [module for module in model.modules() if isinstance(module, Block)]
     mixers: list[Any] = list(dict.fromkeys(block.mixer for block in layers))
     seen: list[Seen] = []

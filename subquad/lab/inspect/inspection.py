@@ -1,4 +1,4 @@
-"""What ``inspect`` saw, as data."""
+"""The results of ``inspect``, as plain data."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,26 +9,26 @@ from subquad.lab.inspect.state_measures import Topic
 
 @dataclass(frozen=True)
 class Text:
-    """One row as the model saw it."""
+    """One text as the model saw it."""
 
     tokens: list[str]
     answer: str
-    """What the run says about it; empty for a causal run."""
+    """The run's prediction in words; empty for a causal run."""
     weights: dict[tuple[int, str], Floats]
-    """By layer and channel: ``[t, h]``."""
+    """Weights of the tokens by (layer, channel): ``[t, h]``."""
     unread: int = 0
-    """Tokens beyond the longest row that the run reads."""
+    """Number of tokens beyond the run's maximum length, which are not read."""
     maps: dict[int, Floats] = field(default_factory=dict)
-    """Softmax attention by layer: ``[h, reader, read]``."""
+    """Softmax attention by layer: ``[h, query, key]``."""
     ranks: dict[int, Floats] = field(default_factory=dict)
     """Effective rank of the state by layer: ``[h, t]``."""
     spectra: dict[int, Floats] = field(default_factory=dict)
-    """Power by frequency of what comes to an FNet layer."""
+    """Power spectrum of the input by layer, for FNet layers."""
 
 
 @dataclass(frozen=True)
 class Head:
-    """One head of a channel, over the data set."""
+    """One head of a channel: the tokens it prefers over the data set, and its rank correlation."""
 
     layer: int
     channel: str
@@ -39,21 +39,21 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What was seen."""
+    """Everything that ``inspect`` found out about a run."""
 
     run: str
     task: str
     layers: list[str]
-    """The mixer of each."""
+    """The mixer of each layer."""
     texts: list[Text]
     heads: list[Head]
     topics: dict[int, list[tuple[Topic, list[str], list[str]]]]
     judgement: Judgement | None
     data: str
     rows: int
-    """Rows of the data set that were read."""
+    """Number of texts read from the data set."""
     skipped: str
-    """Which of its rows were left out, in a sentence."""
+    """A sentence about the rows that were skipped, or ""."""
     notes: list[str]
-    """How it was read, and how many of its texts were cut."""
+    """How the file was read, and how many of its texts were truncated."""
     page: Path

@@ -1,11 +1,11 @@
-"""Which tokens a head likes, over a data set, and whether it likes them whatever stands around.
+"""Which tokens a head prefers over a data set, and whether it prefers them whatever the context.
 
-A token's *lift* is its weight times the number of tokens in its row: 1 is the average. A head's
-liking for a token is the mean of log lift over all places where it stands.
+A token's *lift* is its weight times the number of tokens in its text, so 1 is the average. A head's
+preference ("liking") for a token is the mean log lift over all its occurrences.
 
-*Static or not*: for every token that stands in at least two rows, its score in the first and in
-the second, before the scores are divided among the row; Spearman's rank correlation of the two over
-all those tokens. 1: a token's rank is its own, whatever the context. 0: context decides alone.
+*Static or not*: take every token that occurs in at least two texts, and its scores in the first and
+second of them, before normalisation over the text. Spearman's rank correlation between the two,
+over all those tokens, is 1 if the score depends on the token alone and 0 if only context matters.
 """
 
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
 
-#: Fewer tokens than this say nothing about a correlation.
+#: No correlation is computed from fewer tokens than this.
 ENOUGH = 30
-#: A token must stand in so many rows to be shown.
+#: A token must occur in this many texts to be shown.
 SHOWN_FROM = 5
-#: Smaller lifts count as this one: a weight of zero has no logarithm.
+#: Smaller lifts are clamped to this one, because a weight of zero has no logarithm.
 LEAST = 1e-4
 
 
 class Likings:
-    """Sums over a data set for ``heads`` signals and a vocabulary of so many tokens."""
+    """Running sums over a data set, for each token of the vocabulary and each head."""
 
     def __init__(self, vocabulary: int, heads: int) -> None:
         self.total = np.zeros((vocabulary, heads))
@@ -34,7 +34,7 @@ class Likings:
         self.first, self.second = (np.full((vocabulary, heads), np.nan) for _ in range(2))
 
     def add(self, tokens: Ids, lifts: Floats, scores: Floats) -> None:
-        """One row: its tokens ``[t]``, lift and score of each for every head ``[t, heads]``."""
+        """Add one text: its tokens ``[t]``, and their lifts and scores, both ``[t, heads]``."""
         logs = np.log(np.maximum(lifts, LEAST))
         np.add.at(self.total, tokens, logs)
         np.add.at(self.count, tokens, 1)
@@ -45,14 +45,14 @@ class Likings:
         self.rows[kinds] += 1
 
     def favourites(self, head: int, count: int) -> list[tuple[int, float]]:
-        """The tokens that a head likes most, and their mean lifts."""
+        """The tokens that a head prefers most, with their (geometric) mean lifts."""
         enough = np.flatnonzero(self.rows >= min(SHOWN_FROM, max(int(self.rows.max()), 1)))
         means = self.total[enough, head] / self.count[enough]
         best = np.argsort(-means, kind="stable")[:count]
         return [(int(enough[i]), float(np.exp(means[i]))) for i in best]
 
     def correlations(self) -> list[float | None]:
-        """Spearman's ρ of every head; None where too few tokens stand in two rows."""
+        """Spearman's ρ for every head; None if too few tokens occur in two texts."""
         from scipy.stats import rankdata
 
         twice = self.rows >= 2
@@ -70,36 +70,36 @@ class Judgement:
 
     median: float
     share: float
-    """Part of the heads whose ρ is at least ``STATIC``."""
+    """Share of the heads whose ρ is at least ``STATIC``."""
     heads: int
 
     @property
     def headline(self) -> str:
-        """The judgement itself."""
+        """The judgement in one line."""
         if self.median >= STATIC:
-            return "Static detectors: most heads know words, not their contexts"
+            return "Static detectors: most heads respond to words, whatever their context"
         if self.median >= PARTLY:
-            return "Not static: what most heads weigh depends in part on context"
-        return "Not static: what most heads weigh depends on context"
+            return "Not static: the weights of most heads depend in part on context"
+        return "Not static: the weights of most heads depend on context"
 
     @property
     def sentence(self) -> str:
         """The numbers behind it."""
         return (
-            f"The median rank correlation between two contexts of the same word is "
+            f"The median rank correlation between the scores of a word in two contexts is "
             f"{self.median:.2f}; {round(self.share * self.heads)} of {self.heads} heads reach "
             f"{STATIC}."
         )
 
 
-#: From this rank correlation on, a head is called static.
+#: A head with at least this rank correlation is called static.
 STATIC = 0.9
-#: Below this one, context decides more than the word.
+#: Below this rank correlation, context matters more than the word itself.
 PARTLY = 0.5
 
 
 def judge(correlations: list[float | None]) -> Judgement | None:
-    """None if there is nothing to judge."""
+    """The judgement over all heads; None if no correlation is known."""
     known = [c for c in correlations if c is not None]
     if not known:
         return None

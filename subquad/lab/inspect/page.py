@@ -1,4 +1,4 @@
-"""The page of ``inspect``: words shaded by weight, what heads like, states, spectra and maps."""
+"""The page of ``inspect``: words shaded by weight, heads' preferences, states, spectra and maps."""
 
 import base64
 import io
@@ -14,17 +14,17 @@ from subquad.lab.drawing.pages import environment, style
 from subquad.lab.inspect.inspection import Head, Inspection, Text
 from subquad.lab.inspect.likings import STATIC, Floats
 
-#: So many heads of a channel are open when the page is; more are folded under their mean.
+#: Channels with more heads than this show only their mean until unfolded.
 OPEN = 4
 
 
 def shade(lift: float) -> float:
-    """0 up to the average, a half at twice it, nine tenths at ten times."""
+    """The opacity for a lift: 0 up to the average, 0.5 at twice and 0.9 at ten times it."""
     return max(0.0, 1 - 1 / max(lift, 1e-9))
 
 
 def page(found: Inspection) -> str:
-    """One self-contained HTML file. Words are escaped, whatever they hold."""
+    """One self-contained HTML file, in which all words are escaped."""
     return (
         environment()
         .get_template("inspect.html.j2")
@@ -44,7 +44,7 @@ def page(found: Inspection) -> str:
 
 
 def document(found: Inspection) -> dict[str, Any]:
-    """Everything, ready for JSON."""
+    """All of it as JSON-serialisable data."""
     return {
         "run": found.run,
         "task": found.task,
@@ -83,7 +83,7 @@ def document(found: Inspection) -> dict[str, Any]:
 def _headline(found: Inspection) -> str:
     if found.judgement is not None:
         return found.judgement.headline
-    return f"What {' and '.join(dict.fromkeys(found.layers))} makes of the words"
+    return f"How {' and '.join(dict.fromkeys(found.layers))} processes the words"
 
 
 def _lead(found: Inspection) -> list[str]:
@@ -98,13 +98,13 @@ def _lead(found: Inspection) -> list[str]:
 
 
 def _cut(texts: list[Text]) -> str:
-    """What was not read, in a sentence."""
+    """A sentence about texts that are longer than the run's maximum length."""
     said = [
-        f"text {i}: {len(text.tokens):,} tokens are read and {text.unread:,} more are not"
+        f"text {i} ({len(text.tokens):,} tokens were read, {text.unread:,} were not)"
         for i, text in enumerate(texts, 1)
         if text.unread
     ]
-    return f"Longer than the run reads: {'; '.join(said)}." if said else ""
+    return f"Truncated to the run's maximum length: {'; '.join(said)}." if said else ""
 
 
 def _groups(heads: list[Head]) -> dict[tuple[int, str], list[Head]]:
@@ -152,8 +152,8 @@ def _charts(found: Inspection) -> list[dict[str, Any]]:
             for n, ranks in text.ranks.items()
         }
         if lines:
-            drawn = _lines(lines, "tokens read", "effective rank of the state, mean of heads")
-            caption = f"Text {i + 1}: how many directions the state uses as it reads."
+            drawn = _lines(lines, "tokens read", "effective rank of the state, mean over heads")
+            caption = f"Text {i + 1}: how many directions of the state are in use."
             charts.append({"caption": caption, "svg": _svg(drawn, f"rank{i}", caption)})
         lines = {
             f"layer {n + 1}": (np.linspace(0, 0.5, len(power)), power)
@@ -161,14 +161,14 @@ def _charts(found: Inspection) -> list[dict[str, Any]]:
             if len(power) > 1
         }
         if lines:
-            drawn = _lines(lines, "cycles per token", "part of the power", log=True)
-            caption = f"Text {i + 1}: spectrum over time of what comes to each layer."
+            drawn = _lines(lines, "cycles per token", "share of the power", log=True)
+            caption = f"Text {i + 1}: power spectrum, along the sequence, of each layer's input."
             charts.append({"caption": caption, "svg": _svg(drawn, f"spectrum{i}", caption)})
     return charts
 
 
 def _svg(drawn: Any, name: str, alt: str) -> Markup:
-    return Markup(svg.to_svg(drawn, name, alt))  # drawn here: no word of a text is in it
+    return Markup(svg.to_svg(drawn, name, alt))  # safe: it contains no text from the user
 
 
 def _lines(lines: dict[str, tuple[Any, Floats]], x: str, y: str, *, log: bool = False) -> Any:
@@ -186,7 +186,7 @@ def _lines(lines: dict[str, tuple[Any, Floats]], x: str, y: str, *, log: bool = 
 
 
 def _maps(found: Inspection) -> list[dict[str, Any]]:
-    """Attention maps as small pictures whose ink is the page's: only their opacity is data."""
+    """Attention maps as small masks: the data is their opacity, the page supplies the colour."""
     maps = []
     for i, text in enumerate(found.texts):
         for n, heads in text.maps.items():
@@ -197,7 +197,7 @@ def _maps(found: Inspection) -> list[dict[str, Any]]:
 
 
 def _mask(values: Floats) -> str:
-    """A data URI of a PNG that is black with so much opacity."""
+    """The data URI of a black PNG whose opacity is ``values``."""
     from PIL import Image
 
     alpha = (values.clip(0, 1) * 255).round().astype(np.uint8)
@@ -209,7 +209,7 @@ def _mask(values: Floats) -> str:
 
 
 def picture(text: Text, layers: list[str]) -> Any:
-    """A function that writes the heat maps of a text to a PNG: heads down, words across."""
+    """A function that writes a text's heat maps to a PNG: one row per head, one column per word."""
     from matplotlib.figure import Figure
 
     tokens = [t if len(t) <= 14 else t[:13] + "…" for t in text.tokens]
@@ -231,7 +231,7 @@ def picture(text: Text, layers: list[str]) -> Any:
         for side in ax.spines.values():
             side.set_visible(False)
         for label in ax.get_xticklabels():
-            label.set_parse_math(False)  # a word may hold a dollar sign
+            label.set_parse_math(False)  # a word may contain a dollar sign
 
     def write(path: Path) -> None:
         drawn.savefig(path, format="png")

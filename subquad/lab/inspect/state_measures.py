@@ -1,4 +1,4 @@
-"""A row on its way through a model: the rank of a state, its topics, the spectrum of a layer."""
+"""Measures of a sequence inside a model: rank of the state, its topics, spectrum of the input."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def effective_rank(features: Features) -> Floats:
-    """exp(entropy of the normalised singular values) of S after each token, by head ``[h, t]``: how
-    many directions the state uses (Roy and Vetterli 2007)."""
+    """Effective rank of the state S after each token, for each head ``[h, t]``: exp of the entropy
+    of its normalised singular values, or how many directions are in use (Roy and Vetterli 2007).
+    """
     s = torch.einsum("htk,htm->htkm", features.phi_k[0], features.v[0]).cumsum(1)
     values = torch.linalg.svdvals(s.double())
     p = values / values.sum(-1, keepdim=True).clamp(min=1e-30)
@@ -25,8 +26,8 @@ def effective_rank(features: Features) -> Floats:
 
 
 def spectrum(seen: Seen) -> Floats:
-    """Power of the first row at each frequency over time, from 0 to a half per token, averaged over
-    the width, as part of the whole."""
+    """Power spectrum of the batch's first sequence along time, from 0 to ½ cycle per token,
+    averaged over the width and normalised to sum to 1."""
     x = seen.x[0] if seen.mask is None else seen.x[0][seen.mask[0]]
     power = torch.fft.rfft(x.double(), dim=0).abs().square().mean(1)
     found: Floats = (power / power.sum().clamp(min=1e-30)).cpu().numpy()
@@ -35,7 +36,7 @@ def spectrum(seen: Seen) -> Floats:
 
 @dataclass(frozen=True)
 class Topic:
-    """One feature of φ: the tokens that write to it, and those that read from it."""
+    """One feature of φ, the tokens that write to it most and those that read from it most."""
 
     head: int
     feature: int
@@ -44,7 +45,7 @@ class Topic:
 
 
 class Topics:
-    """Sums over a data set of φ(K) and φ(Q) of one layer, for each token and feature."""
+    """Running sums over a data set of one layer's φ(K) and φ(Q), for each token and feature."""
 
     def __init__(self, vocabulary: int, heads: int, width: int) -> None:
         self.width = width
@@ -52,14 +53,15 @@ class Topics:
         self.count = np.zeros(vocabulary, dtype=np.int64)
 
     def add(self, tokens: npt.NDArray[np.int64], phi_q: Tensor, phi_k: Tensor) -> None:
-        """One row: its tokens ``[t]``, φ(Q) and φ(K) ``[h, t, k]`` at them, each head's share."""
+        """Add one text: its tokens ``[t]``, and φ(Q) and φ(K) ``[h, t, k]``, which are normalised
+        for each token and head."""
         for total, phi in ((self.read, phi_q), (self.written, phi_k)):
             share = phi / phi.sum(-1, keepdim=True).clamp(min=1e-30)
             np.add.at(total, tokens, share.transpose(0, 1).flatten(1).double().cpu().numpy())
         np.add.at(self.count, tokens, 1)
 
     def strongest(self, features_shown: int, tokens_shown: int, least: int) -> list[Topic]:
-        """The features that tell tokens apart most, by head, and their extreme tokens."""
+        """For each head, the features that differ most between tokens, with their top tokens."""
         enough = np.flatnonzero(self.count >= least)
         if not len(enough):
             return []

@@ -1,1 +1,1 @@
-"""What measures: time, memory, operations, the machine, a layer, generation."""
+"""Measuring instruments: time, memory, FLOPs, the machine, cost of a layer, generation speed."""

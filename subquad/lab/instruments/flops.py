@@ -1,5 +1,5 @@
-"""Arithmetic of one example, counted while it runs: products by torch's own counter, and what each
-mixer does beside them."""
+"""FLOPs of one example, counted while the model runs: matrix products by torch's own counter, plus
+what each mixer computes outside of them."""
 
 from typing import Any
 
@@ -10,13 +10,13 @@ from subquad.models.block import Block
 
 
 def per_example(model: nn.Module, run: Any, length: int) -> float:
-    """Operations of the forward pass ``run()`` of one row of ``length`` tokens."""
+    """FLOPs of ``run()``, a forward pass of ``model`` on one sequence of ``length`` tokens."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     counter: Any = FlopCounterMode(display=False)
-    # The fused kernel of attention is not counted; its definition, two products, is. The counter
-    # hooks into autograd, which must therefore be there.
+    # torch does not count its fused attention kernel, but it counts the two products of the plain
+    # definition. The counter hooks into autograd, so gradients must be enabled.
     with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH), counter:
         run()
     blocks = (module for module in model.modules() if isinstance(module, Block))

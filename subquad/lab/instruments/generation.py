@@ -1,10 +1,10 @@
-"""How fast images are generated: from a constant-size state, from a KV cache, and by reading the
-prefix again.
+"""Speed of image generation: from a constant-size state, from a KV cache, and by recomputing the
+prefix.
 
-All ways take turns in one process and draw from models of one shape. Weights do not matter for
-speed, so they are fresh ones, which allows any length. The honest rival of the recurrent form is
-the cached softmax; recomputing the prefix for every token is what the paper's 317× is against, and
-a cache that is copied at every step what its "stateful" softmax did.
+All methods take turns in one process, with models of the same shape. Speed does not depend on the
+weights, so the models are untrained, which allows any length. The fair baseline for recurrent
+generation is softmax with a KV cache. The paper's 317× is relative to recomputing the prefix for
+every token, and its "stateful" softmax copied the cache at every step.
 """
 
 import statistics
@@ -28,20 +28,20 @@ from subquad.lab.instruments.timing import Prepared, Run, in_turns
 from subquad.models import CausalModel, ModelConfig
 from subquad.tasks.logistics import PARTS
 
-#: Longest row that is generated in full by recomputation; beyond, it is timed at some prefixes.
+#: Up to this length, recomputation is timed in full; beyond, only at some prefix lengths.
 FULL = 64
-#: Prefixes timed beyond that, evenly spread; their mean stands for all.
+#: Number of evenly spaced prefix lengths timed beyond that; their mean stands for all.
 PREFIXES = 8
 
 RECURRENT, SCANNED = "linear, recurrent", "linear, torch scan"
 CACHED, COPIED, RECOMPUTED = "softmax, cached", "softmax, copied cache", "softmax, recomputed"
-#: What the demo shows.
+#: The methods that the demo shows.
 USUAL = (RECURRENT, CACHED, RECOMPUTED)
 
 
 @dataclass(frozen=True)
 class Speed:
-    """One way of generating at one length, in images per second."""
+    """Speed of one method of generation at one length, in images per second."""
 
     method: str
     length: int
@@ -50,9 +50,9 @@ class Speed:
     slowest: float
     fastest: float
     state_bytes: int
-    """Held for one image at its end; 0 where nothing is kept."""
+    """Size of the state or cache of one image after its last pixel; 0 if there is none."""
     sampled: bool
-    """Timed at ``PREFIXES`` prefixes instead of all."""
+    """Whether it was timed at ``PREFIXES`` prefix lengths instead of all of them."""
 
 
 def generation_speed(
@@ -65,8 +65,17 @@ def generation_speed(
     rounds: int = 3,
     ways: tuple[str, ...] = USUAL,
 ) -> list[Speed]:
-    """The ``ways`` at one ``length`` and ``batch``, each ``config`` with the mixer it needs; pixels
-    are drawn from a ``mixture`` of so many logistics, or (0) from a probability for each level."""
+    """Time generation methods against each other.
+
+    Args:
+        config: shape of the model; its mixer is replaced by the one that each method needs.
+        levels: number of values that a pixel can have.
+        length: pixels per image.
+        batch: images generated together.
+        mixture: number of logistics that a pixel is sampled from; 0 means one logit per level.
+        rounds: how often each method is timed.
+        ways: the methods to time.
+    """
     head = Head(mixture=mixture, levels=levels if mixture else 0)
     models = {
         mixer: CausalModel(
@@ -92,7 +101,7 @@ def generation_speed(
         }
         return {name: known[name] for name in ways}
 
-    in_turns(candidates(min(8, length)), 1)  # first uses are slow
+    in_turns(candidates(min(8, length)), 1)  # warm-up
     taken = in_turns(candidates(length), rounds).rounds
     if RECOMPUTED in taken and length > FULL:
         taken[RECOMPUTED] = [s / PREFIXES * length for s in taken[RECOMPUTED]]
@@ -114,7 +123,7 @@ def generation_speed(
 
 
 def _drawing(decoder: Callable[[], Decoder], prompt: Tensor, length: int) -> Prepared:
-    """``length`` tokens after ``prompt``, by a new decoder each time."""
+    """Generation of ``length`` tokens after ``prompt``, with a new decoder for each run."""
 
     def make() -> Run:
         made = decoder()
@@ -124,7 +133,8 @@ def _drawing(decoder: Callable[[], Decoder], prompt: Tensor, length: int) -> Pre
 
 
 def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> Prepared:
-    """All of ``length`` tokens; beyond ``FULL`` one pass over each of ``PREFIXES`` prefixes."""
+    """Generation by recomputation; beyond ``FULL`` tokens, one pass for each of ``PREFIXES``
+    prefixes instead."""
     if length <= FULL:
         return _drawing(lambda: RecomputingDecoder(model, head=head), prompt, length)
     ends = [round((i + 0.5) * length / PREFIXES) for i in range(PREFIXES)]
@@ -139,5 +149,5 @@ def _recomputed(model: CausalModel, prompt: Tensor, length: int, head: Head) -> 
 
 @torch.inference_mode()
 def _state_bytes(model: CausalModel, length: int) -> int:
-    """Of one row after ``length`` tokens."""
+    """Size of the state of one sequence after ``length`` tokens."""
     return model.scan(torch.zeros(1, length, dtype=torch.long))[1].nbytes

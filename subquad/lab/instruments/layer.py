@@ -1,10 +1,10 @@
-"""What one layer costs as rows grow: time and memory, forward and backward, for each mixer.
+"""Cost of one layer against sequence length: time and memory, forward and backward, per mixer.
 
-Time: the mixers take turns at every length, several rounds in one process, so that a machine that
-slows down slows all of them down; the median and the spread of the rounds are kept. Short rows go
-several at a time (``BATCHED`` tokens together) and the time is given per row.
+Time: the mixers take turns at every length, for several rounds in one process, so that a machine
+that slows down affects all of them alike; median and spread over rounds are kept. Short sequences
+are processed in batches of ``BATCHED`` tokens, and the time is given per sequence.
 
-Memory: of one row, above the parameters and the input, by ``memory.allocated_peak``.
+Memory: of one sequence, not counting parameters and input, by ``memory.allocated_peak``.
 """
 
 import math
@@ -25,14 +25,14 @@ from subquad.models.block import Block
 from subquad.models.precision import Precision, autocast, resolve
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
-#: Tokens that are processed together at least.
+#: Minimum number of tokens in a batch.
 BATCHED = 1024
 ROUNDS = 5
 
 
 @dataclass(frozen=True)
 class Point:
-    """One mixer at one length, per row."""
+    """Cost of one mixer at one length, per sequence."""
 
     mixer: str
     length: int
@@ -45,7 +45,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Measured:
-    """All points, and how they were taken."""
+    """All measured points, and the settings they were measured with."""
 
     points: tuple[Point, ...]
     d: int
@@ -60,10 +60,10 @@ class Measured:
         return [p for p in self.points if p.mixer == mixer]
 
     def slope(self, mixer: str, what: str = "seconds") -> float | None:
-        """Growth exponent over the longest quarter of the range: 1 = linear, 2 = quadratic.
+        """Growth exponent of time or memory: 1 is linear, 2 quadratic.
 
-        Least squares in log–log over lengths of at least a quarter of the longest; None if fewer
-        than two.
+        A least-squares fit on log-log axes to the lengths of at least a quarter of the longest;
+        None if there are fewer than two.
         """
         points = self.of(mixer)
         long = [p for p in points if p.length * 4 >= points[-1].length] if points else []
@@ -94,13 +94,13 @@ def measure(
 ) -> Measured:
     """Time and memory of one block (mixer and feed-forward) of ``model``'s width.
 
-    A mixer drops out at the length where its rounds would take more than ``budget`` seconds.
+    A mixer is not measured beyond the length at which its rounds take over ``budget`` seconds.
 
     Raises:
         UsageError: an unknown mixer, or a length below 1.
     """
     if any(t < 1 for t in lengths):
-        raise UsageError(f"lengths {', '.join(map(str, lengths))} must be at least 1")
+        raise UsageError(f"lengths are {', '.join(map(str, lengths))}; each must be at least 1")
     on = torch.device("cpu")
     precision = resolve(precision, on)
     try:
@@ -127,13 +127,13 @@ def measure(
 
 
 def _at(layers: dict[str, nn.Module], t: int, d: int, rounds: int, budget: float) -> list[Point]:
-    """All mixers at one length; those too slow for ``budget`` leave ``layers``."""
+    """Measure all mixers at one length; remove those too slow for ``budget`` from ``layers``."""
     batch = max(1, BATCHED // t)
     x = torch.randn(batch, t, d, requires_grad=True)
     most = budget / (rounds + 1)
     runs = {name: _backward(layer, x) for name, layer in layers.items()}
     for name, run in list(runs.items()):
-        # A first use also loads kernels: only one that is slow again is too slow.
+        # The first call may include warm-up, so a mixer is only too slow if the second is as well.
         if seconds_of(run) > most and seconds_of(run) > most:
             del layers[name], runs[name]
     taken = {n: [s / batch for s in ss] for n, ss in in_turns(runs, rounds).rounds.items()}
@@ -145,7 +145,7 @@ def _at(layers: dict[str, nn.Module], t: int, d: int, rounds: int, budget: float
 
 
 def _backward(layer: nn.Module, x: Tensor) -> Prepared:
-    """A forward and backward pass; old gradients are dropped outside the time."""
+    """A forward and backward pass; clearing the gradients is not timed."""
 
     def run() -> None:
         layer(x).sum().backward()

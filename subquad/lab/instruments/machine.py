@@ -1,4 +1,4 @@
-"""Where and with what a number was made: nothing about the person, everything about the machine."""
+"""The machine and software that a result was measured with; nothing personal."""
 
 import datetime
 import os
@@ -13,7 +13,7 @@ import subquad
 
 
 def facts(precision: str) -> dict[str, Any]:
-    """The circumstances of a measurement, ready for JSON."""
+    """The circumstances of a measurement as JSON-serialisable data."""
     return {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -40,7 +40,7 @@ def _processor() -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the source that runs, if it runs from a git checkout of subquad."""
+    """The git commit of the running source, if it is a checkout of subquad."""
     root = Path(subquad.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return None

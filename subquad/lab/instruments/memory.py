@@ -1,9 +1,9 @@
-"""The one memory meter, with its two ways, because neither sees everything.
+"""Two ways to measure peak memory, because neither sees everything.
 
-``allocated_peak`` counts what torch's allocator hands out: exact and repeatable, fit for one row of
-one layer, but blind to scratch space that a kernel takes from elsewhere. ``resident_peak`` asks the
-system for the whole process: nothing escapes it, but pages and earlier work blur it, so that it
-needs large inputs and a process of its own (Linux).
+``allocated_peak`` counts what torch's allocator hands out. It is exact and repeatable, so it suits
+a single sequence and layer, but it misses scratch space that a kernel allocates elsewhere.
+``resident_peak`` asks the operating system about the whole process. It misses nothing, but page
+granularity and earlier allocations blur it, so it needs large inputs and a new process (Linux).
 """
 
 import json
@@ -19,13 +19,12 @@ from torch.profiler import ProfilerActivity, profile
 
 
 def allocated_peak(layer: nn.Module, x: Tensor) -> int:
-    """The most bytes held at once by a forward and backward pass, above what was held before, from
-    the allocator's own record of every allocation and release.
+    """Peak memory in bytes of a forward and backward pass, above what was allocated before,
+    computed from the allocator's record of every allocation and release.
 
-    The gradients of the parameters are allocated beforehand: they belong to the layer, not to the
-    row.
+    The parameters' gradients are allocated beforehand, because they do not depend on the sequence.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # its log is for its makers, not for people
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler's own log
     for tensor in [*layer.parameters(), x]:
         tensor.grad = torch.zeros_like(tensor)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
@@ -44,13 +43,13 @@ _PEAK = """
 import importlib, json, pathlib, sys
 module, function, small, given = json.loads(sys.argv[1])
 prepare = getattr(importlib.import_module(module), function)
-prepare(*small)()  # loads what is loaded once
+prepare(*small)()  # warm-up
 run = prepare(*given)
 def kilobytes(name):
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith(name)))
 before = kilobytes("VmRSS:")
-pathlib.Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak
 run()
 print((kilobytes("VmHWM:") - before) * 1024)
 """
@@ -59,10 +58,11 @@ print((kilobytes("VmHWM:") - before) * 1024)
 def resident_peak(
     prepare: Callable[..., Callable[[], object]], small: Sequence[Any], given: Sequence[Any]
 ) -> int:
-    """Bytes over the inputs at the peak of one call, in a process of its own (Linux).
+    """Peak memory of one call in bytes, inputs not counted, measured in a new process (Linux only).
 
-    ``prepare`` (a function of a module) makes the inputs and returns the call; ``given`` are its
-    arguments, ``small`` those of a cheap call before it. Both must go through JSON.
+    ``prepare`` is a module-level function that creates the inputs and returns the call to measure.
+    It is called with ``given``, after a warm-up call with the arguments ``small``; both must be
+    JSON-serialisable.
     """
     asked = json.dumps([prepare.__module__, prepare.__qualname__, small, given])
     command = [sys.executable, "-c", _PEAK, asked]

@@ -1,25 +1,25 @@
-"""The one timer: candidates take turns in one process, so that a machine that slows down slows all
-of them down, and a ratio is taken within a round."""
+"""Timing: candidates take turns in one process, so that a machine that slows down affects all of
+them alike, and ratios are computed within a round."""
 
 import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-#: What is timed.
+#: The function to time.
 Run = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A candidate that is made anew for every round; making it is not timed."""
+    """A candidate that is set up anew for every round; the setup is not timed."""
 
     make: Callable[[], Run]
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each candidate in each round; a round runs every candidate once."""
+    """Seconds taken by each candidate in each round; a round runs every candidate once."""
 
     rounds: dict[str, list[float]]
 
@@ -27,7 +27,8 @@ class Times:
         return statistics.median(self.rounds[name])
 
     def ratio(self, slow: str, fast: str) -> tuple[float, float, float]:
-        """How many times as long ``slow`` takes: median over rounds, lower and upper quartile."""
+        """How many times as long as ``fast`` does ``slow`` take: (median, lower and upper quartile)
+        over rounds."""
         pairs = zip(self.rounds[slow], self.rounds[fast], strict=True)
         ratios = [a / b for a, b in pairs]
         low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
@@ -43,8 +44,7 @@ def seconds_of(candidate: Run | Prepared) -> float:
 
 
 def in_turns(candidates: Mapping[str, Run | Prepared], rounds: int) -> Times:
-    """Run all candidates in turn, ``rounds`` times; first uses, which are slow, are the caller's
-    to have had."""
+    """Run all candidates in turn, ``rounds`` times. Warm-up is up to the caller."""
     taken: dict[str, list[float]] = {name: [] for name in candidates}
     for _ in range(rounds):
         for name, candidate in candidates.items():
@@ -53,7 +53,7 @@ def in_turns(candidates: Mapping[str, Run | Prepared], rounds: int) -> Times:
 
 
 def interleave(candidates: Mapping[str, Run | Prepared], seconds: float) -> Times:
-    """Run all candidates in turn for about ``seconds`` (3 to 300 rounds), after one warm-up."""
+    """Run all candidates in turn for about ``seconds`` (3 to 300 rounds), after a warm-up round."""
     in_turns(candidates, 1)
     started, times = time.perf_counter(), in_turns(candidates, 3)
     for _ in range(297):

@@ -1,15 +1,15 @@
-"""Recipes: the papers' experiments, each one function of its own file.
+"""Recipes: the papers' experiments, one function each.
 
-A recipe is a function from a ``Job`` to an ``Outcome``, and an entry here. It has the paper's
-settings as its full preset (``--full``) and a preset that an ordinary computer ends; the paper's
-figure stands beside the measured one, and the report says how far its preset is from the paper's.
+A recipe is a function from a ``Job`` to an ``Outcome``, with an entry in ``RECIPES``. It has two
+presets: the paper's settings (``--full``), and settings that an ordinary computer can finish. The
+report shows the paper's result next to the measured one and says how the settings differ.
 
 ::
 
     OUT/
-      report.html      for people
+      report.html      the report to read
       results.json     every number, the command and the machine
-      …                what the recipe trained; the same command continues it
+      …                the trained runs; the same command continues an interrupted recipe
 """
 
 import importlib
@@ -38,57 +38,58 @@ class Entry:
     line: str
     source: str
     data: str
-    """What DATA must be: "nothing", or words for a person."""
+    """What DATA must be, in words; "nothing" if the recipe takes none."""
 
 
 _KATHAROPOULOS = "Katharopoulos et al. 2020"
 RECIPES: dict[str, Entry] = {
     "mnist-generation": Entry(
         "subquad.lab.recipes.image_generation:mnist",
-        "Digits drawn pixel by pixel: bits per dimension, and speed against softmax.",
+        "Generate digits pixel by pixel: bits per dimension, and speed compared with softmax.",
         f"{_KATHAROPOULOS}, section 4.2.1",
         "MNIST's training and test images (IDX)",
     ),
     "cifar10-generation": Entry(
         "subquad.lab.recipes.image_generation:cifar10",
-        "Coloured images drawn value by value, 3,072 each.",
+        "Generate colour images value by value, 3,072 values each.",
         f"{_KATHAROPOULOS}, section 4.2.2",
-        "two folders or .npy of 32×32 RGB images, to learn from and to test on",
+        "32×32 RGB images for training and for testing, as two folders or .npy files",
     ),
     "copy-task": Entry(
         "subquad.lab.recipes.copying:recipe",
-        "Sequences to be repeated: does linear attention learn it as softmax does?",
+        "Repeat a sequence: does linear attention learn it as well as softmax does?",
         f"{_KATHAROPOULOS}, section 4.1",
         "nothing",
     ),
     "fastformer-topic": Entry(
         "subquad.lab.recipes.fastformer_topic:recipe",
-        "Topics with the settings of Fastformer's released example, and a bag of words.",
+        "Topic classification with the settings of Fastformer's released example, and a bag of "
+        "words.",
         "Wu et al. 2021, released example",
-        "a training file with labels, and perhaps a test file",
+        "a training file with labels and, optionally, a test file",
     ),
     "fastformer-ablation": Entry(
         "subquad.lab.recipes.fastformer_ablation:recipe",
         "Which parts of Fastformer matter: columns, residual, value, interaction, heads.",
-        "the questions that Wu et al. 2021 left open",
-        "a training file with labels, and perhaps a test file",
+        "questions left open by Wu et al. 2021",
+        "a training file with labels and, optionally, a test file",
     ),
     "fnet-ladder": Entry(
         "subquad.lab.recipes.fnet_ladder:recipe",
-        "Pretrain six encoders that differ in their mixing alone.",
+        "Pretrain six encoders that differ only in their mixing.",
         "Lee-Thorp et al. 2021, table 1",
-        "nothing (Python's own documentation) or a corpus",
+        "nothing (Python's own documentation is used) or a corpus",
     ),
     "fnet-glue": Entry(
         "subquad.lab.recipes.fnet_glue:recipe",
-        "Tune a pretrained FNet to a GLUE task, beside the same from scratch.",
+        "Fine-tune a pretrained FNet on a GLUE task, compared with training from scratch.",
         "Lee-Thorp et al. 2021, table 1",
-        "the task's training file and its dev file, named as GLUE names it; then a corpus to "
-        "pretrain on, or a pretrained run",
+        "the task's training and dev files, with the names that GLUE gives them and, optionally, a "
+        "corpus to pretrain on or a pretrained run",
     ),
     "fnet-speed": Entry(
         "subquad.lab.recipes.fnet_speed:recipe",
-        "FNet-Base here against transformers' as shipped: training and inference.",
+        "FNet-Base against the implementation in transformers: training and inference speed.",
         "Lee-Thorp et al. 2021; transformers",
         "nothing",
     ),
@@ -97,7 +98,7 @@ RECIPES: dict[str, Entry] = {
 
 @dataclass(frozen=True)
 class Made:
-    """A finished recipe and where its report is."""
+    """A finished recipe, the path of its report, and the contents of ``results.json``."""
 
     outcome: Outcome
     report: Path
@@ -105,13 +106,15 @@ class Made:
 
 
 def run(name: str, job: Job, command: str) -> Made:
-    """Follow the recipe ``name``; write OUT/report.html and OUT/results.json.
+    """Run the recipe ``name`` and write OUT/report.html and OUT/results.json.
+
+    ``command`` is the command line that the report shows.
 
     Raises:
-        UsageError: an unknown recipe, or data that it does not take.
+        UsageError: an unknown recipe, or data that the recipe does not accept.
     """
     if name not in RECIPES:
-        raise UsageError(f"recipe {name!r} is not one of {', '.join(RECIPES)}")
+        raise UsageError(f"there is no recipe {name!r}; choose one of {', '.join(RECIPES)}")
     entry = RECIPES[name]
     if job.out.exists() and not job.out.is_dir():
         raise UsageError(f"{job.out} is a file; a recipe needs a directory")

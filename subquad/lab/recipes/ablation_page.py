@@ -1,4 +1,4 @@
-"""From the numbers of an ablation to tables, a picture and sentences that follow from them."""
+"""Tables, a figure and conclusions from the numbers of the Fastformer ablation."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from subquad.lab.recipes.page import Picture, Table
 Results = dict[str, Any]
 
 PAPER = "2 columns"
-#: Ends the name of a chain without the query residual.
+#: Suffix of the names of variants without the query residual.
 BARE = ", bare"
 
 
@@ -18,7 +18,7 @@ def _figure(results: Results) -> Figure:
 
 
 def candidates(results: Results) -> dict[str, Candidate]:
-    """Every variant and floor by name."""
+    """All variants and baselines by name."""
     found = {
         row["name"]: Candidate(row["name"], tuple(row["accuracy"]), row["seconds_per_step"])
         for row in results["variants"]
@@ -27,28 +27,28 @@ def candidates(results: Results) -> dict[str, Candidate]:
 
 
 def _paper(results: Results) -> Candidate:
-    """The paper's form; in a grid, the best variant stands for it."""
+    """The paper's variant; in a full grid, which does not name it, the best variant."""
     found = candidates(results)
     models = [c for c in found.values() if not c.floor]
     return found.get(PAPER) or max(models, key=lambda c: c.mean)
 
 
 def compare(a: Candidate, b: Candidate, figure: Figure) -> str:
-    """``a`` against ``b`` in words: a difference, or that the seeds cannot tell."""
+    """The difference ``a - b`` in words, and whether it is larger than the noise between seeds."""
     gap = (a.mean - b.mean) * 100
     if len(a.values) < 2:
-        return f"{gap:+.1f} points, from one seed: no claim"
+        return f"{gap:+.1f} points, from a single seed, so no claim"
     if not differ(a, b, figure):
         return f"{gap:+.1f} points, within the noise of {noise(a, b, figure) * 100:.1f}"
     return f"{gap:+.1f} points, beyond the noise of {noise(a, b, figure) * 100:.1f}"
 
 
 def headline(results: Results) -> str:
-    """The best variant and the paper's form."""
+    """How the best variant compares with the paper's, in one sentence."""
     found, figure = candidates(results), _figure(results)
     paper = _paper(results)
     best = max((c for c in found.values() if not c.floor), key=lambda c: c.mean)
-    base = f"{paper.name} (the paper's form)" if paper.name == PAPER else paper.name
+    base = f"{paper.name} (the paper's design)" if paper.name == PAPER else paper.name
     if best is paper or not differ(best, paper, figure):
         return f"Nothing tried is clearly better than {base}: {figure.show(paper.mean)}."
     return (
@@ -58,20 +58,20 @@ def headline(results: Results) -> str:
 
 
 def sentences(results: Results) -> list[str]:
-    """What follows, question by question."""
+    """The conclusions, one per question."""
     found, figure = candidates(results), _figure(results)
     lines = [*_residual(found, figure), *_mixing(results, found, figure)]
     if PAPER in found:
         for group, title in (
-            ("columns", "Columns"),
+            ("columns", "Number of columns"),
             ("equal parameters", "At equal size"),
-            ("switch", "Other switches"),
+            ("switch", "Other changes"),
         ):
             names = [r["name"] for r in results["variants"] if r["group"] == group]
             names = [n for n in names if n != PAPER and not n.endswith(BARE)]
             if names:
                 parts = [f"{n}: {compare(found[n], found[PAPER], figure)}" for n in names]
-                lines.append(f"{title}, against the paper's form. {'; '.join(parts)}.")
+                lines.append(f"{title}, compared with the paper's design: {'; '.join(parts)}.")
     bag = found.get("bag of words")
     if bag is not None:
         best = max((c for c in found.values() if not c.floor), key=lambda c: c.mean)
@@ -85,42 +85,44 @@ def sentences(results: Results) -> list[str]:
 
 
 def _residual(found: dict[str, Candidate], figure: Figure) -> list[str]:
-    """What the query residual is worth, over all chains that were trained with and without it."""
+    """The effect of the query residual, over all variants trained with and without it."""
     pairs = [(found[n], found[n + BARE]) for n in found if n + BARE in found]
     if not pairs:
         return []
     parts = [f"{full.name}: {compare(bare, full, figure)}" for full, bare in pairs]
     clear = [(bare.mean > full.mean) for full, bare in pairs if differ(full, bare, figure)]
-    told = "whether the query residual helps depends on the chain"
+    told = "Whether the query residual helps depends on the number of columns"
     if min(len(c.values) for pair in pairs for c in pair) < 2 or not clear:
-        told = "what the query residual is worth cannot be told from these seeds"
+        told = "The effect of the query residual cannot be told from these seeds"
     elif len(clear) == len(pairs) and len(set(clear)) == 1:
-        told = f"every chain does {'better' if clear[0] else 'worse'} without the query residual"
+        told = f"Every variant does {'better' if clear[0] else 'worse'} without the query residual"
     elif len(set(clear)) == 1:
         told = (
-            f"{len(clear)} of {len(pairs)} chains do clearly {'better' if clear[0] else 'worse'} "
-            "without the query residual, and for the others the seeds cannot tell"
+            f"{len(clear)} of {len(pairs)} variants do clearly {'better' if clear[0] else 'worse'} "
+            "without the query residual; for the others, the difference is within the noise"
         )
-    return [f"Here {told}. Without it, {'; '.join(parts)}."]
+    return [f"{told}. The effect of leaving it out: {'; '.join(parts)}."]
 
 
 def _mixing(results: Results, found: dict[str, Candidate], figure: Figure) -> list[str]:
-    """Which variants are better, and which no better, than no mixer at all."""
+    """Which variants are better than no mixer at all, and which are not."""
     none = found.get("no mixer")
     if none is None or len(none.values) < 2:
         return []
-    kinds: dict[str, list[str]] = {"clearly above": [], "level": [], "clearly below": []}
+    level = "within the noise"
+    kinds: dict[str, list[str]] = {"clearly above": [], level: [], "clearly below": []}
     for row in results["variants"]:
         c = found[row["name"]]
         if c is not none:
             kind = "clearly above" if c.mean > none.mean else "clearly below"
-            kinds[kind if differ(c, none, figure) else "level"].append(c.name)
+            kinds[kind if differ(c, none, figure) else level].append(c.name)
     parts = [f"{kind}: {' · '.join(names) or 'none'}" for kind, names in kinds.items()]
-    return [f"Against a model without any mixer ({figure.show(none.mean)}), {'; '.join(parts)}."]
+    shown = figure.show(none.mean)
+    return [f"Compared with a model without a mixer ({shown}), {'; '.join(parts)}."]
 
 
 def tables(results: Results) -> list[Table]:
-    """One line for each variant, best first within its group; then the floors."""
+    """A table for each group of variants, and one for the baselines."""
     figure, found, made = _figure(results), candidates(results), []
     groups = dict.fromkeys(row["group"] for row in results["variants"])
     for group in groups:
@@ -131,13 +133,13 @@ def tables(results: Results) -> list[Table]:
                 f"{len(results['seeds'])} seeds",
                 ["variant", "mean", "std", "macro F1", "width", "parameters", "ms per step"],
                 [_row(found[r["name"]], r, figure) for r in rows],
-                note="Bare: without the query residual." if group == "columns" else "",
+                note="“bare”: without the query residual." if group == "columns" else "",
             )
         )
     floor = [
         [n, figure.show(found[n].mean, 2), figure.show(found[n].std, 2)] for n in results["floors"]
     ]
-    return [*made, Table("Without a network", ["method", "mean", "std"], floor)]
+    return [*made, Table("Baselines without a network", ["method", "mean", "std"], floor)]
 
 
 def _row(c: Candidate, row: dict[str, Any], figure: Figure) -> list[str]:
@@ -161,7 +163,7 @@ def picture(results: Results) -> list[Picture]:
     drawn, axes = svg.figure(6.4, 3.6)
     axes.set_xscale("log")
     ends, words = [], []
-    for residual, name, number in ((True, "with the query", 3), (False, "without", 1)):
+    for residual, name, number in ((True, "with residual", 3), (False, "without", 1)):
         mine = [r for r in rows if r["options"]["query_residual"] == residual]
         x = [r["options"]["columns"] for r in mine]
         mean = [100 * sum(r["accuracy"]) / len(r["accuracy"]) for r in mine]
@@ -187,24 +189,28 @@ def picture(results: Results) -> list[Picture]:
             fontsize=8.5,
             color=svg.MUTED,
         )
-    svg.label_axes(axes, "columns of the chain", f"{results['split']} accuracy, %")
+    svg.label_axes(axes, "number of columns", f"{results['split']} accuracy, %")
     svg.end_labels(axes, ends)
     alt = f"Accuracy against the number of columns. {'; '.join(words)}."
-    caption = "Small points are seeds. The paper has two columns and adds the query."
+    caption = (
+        "Accuracy against the number of columns, with and without the query residual. Small points "
+        "are single seeds. The paper uses two columns and the residual."
+    )
     return [Picture(caption, svg=svg.to_svg(drawn, "columns", alt))]
 
 
 def distance(results: Results, *, full: bool) -> list[str]:
-    """How far this is from a final answer."""
-    size = "the released example's size" if full else "a small model (width 32, one layer)"
+    """The limits of this experiment."""
+    size = "the size of the released example" if full else "a small model (width 32, one layer)"
     return [
-        "The paper has no such ablation of columns or of the residual: no figure to repeat.",
-        f"Every variant: {size}, {results['steps']:,} steps, the same rows, rates and order by "
-        "seed; no variant was tuned.",
-        f"{len(results['seeds'])} seeds; weights chosen on held-out rows; figures on "
-        f"{results['rows']:,} {results['split']} rows.",
-        "A difference counts if it is beyond Student's t (95 %) times its standard error; of many "
-        "that do not exist, one in twenty counts all the same.",
-        "Equal size: the width at which the whole model, embeddings included, is nearest to that "
-        "of the paper's form at the common width.",
+        "The paper does not ablate the columns or the residual, so there is no published result to "
+        "compare with.",
+        f"Every variant: {size}, {results['steps']:,} steps; for each seed, the same examples, "
+        "learning rates and data order. No variant was tuned.",
+        f"{len(results['seeds'])} seeds; checkpoints were chosen on the held-out set; results are "
+        f"on {results['rows']:,} {results['split']} examples.",
+        "A difference counts if it exceeds Student's t (95 %) times its standard error, so about "
+        "one in twenty comparisons without a real difference will count by chance.",
+        "Equal size: the width at which the whole model, embeddings included, is closest in size "
+        "to the paper's design at the common width.",
     ]

@@ -1,8 +1,9 @@
-"""Recipe ``copy-task``: does linear attention learn to repeat what it read?
+"""Recipe ``copy-task``: does linear attention learn to repeat a sequence?
 
-Katharopoulos et al. 2020, section 4.1: sequences of at most 128 tokens, 10 symbols and a separator,
-w # w; 4 layers, 8 heads, batch 64, RAdam at 1e-3, after 3,000 updates at 1e-4. The width and the
-figure are not printed there, only curves: linear ends where softmax does.
+Katharopoulos et al. 2020, section 4.1: sequences w # w of at most 128 tokens, with 10 symbols and a
+separator; 4 layers, 8 heads, batch size 64, RAdam with a learning rate of 1e-3, and 1e-4 after
+3,000 updates. The paper gives neither the width nor numbers, only learning curves, on which linear
+attention ends at the same loss as softmax.
 """
 
 from dataclasses import asdict, replace
@@ -25,33 +26,33 @@ from subquad.tasks.outputs import TextOutput
 from subquad.training import train
 
 SYMBOLS, SEPARATOR = "0123456789", "#"
-#: Symbols of w in the paper: with the separator, its copy and the start token a row has 128 tokens;
-#: and in the preset, where copying is learned in minutes.
+#: Length of w with --full (with the separator, the copy and the start token, a sequence has 128
+#: tokens), and in the smaller preset, where copying is learned within minutes.
 PAPER_WORD, WORD = 63, 15
 MIXERS = ("linear", "softmax")
-#: Fresh rows on which the copied half is judged.
+#: Number of new sequences on which the copied half is scored.
 JUDGED = 200
 
 
 def word_length(full: bool) -> int:
-    """Symbols of w."""
+    """The number of symbols in w."""
     return PAPER_WORD if full else WORD
 
 
 def row_length(word: int) -> int:
-    """Tokens of a row."""
+    """The number of tokens in a sequence."""
     return 2 * word + 2
 
 
 def rows(count: int, seed: int, word: int) -> list[str]:
-    """``count`` texts w # w, w of ``word`` symbols."""
+    """``count`` texts w#w, where w has ``word`` random symbols."""
     drawn = np.random.default_rng(seed).integers(len(SYMBOLS), size=(count, word))
     words = ["".join(SYMBOLS[i] for i in row) for row in drawn]
     return [f"{w}{SEPARATOR}{w}" for w in words]
 
 
 def settings(path: Path, mixer: str, full: bool, seed: int) -> Config:
-    """The paper's, or those for a few minutes a mixer on two cores."""
+    """The paper's settings (``full``), or settings for a few minutes per mixer on two cores."""
     usual = task_class("language").defaults()
     d, steps = (256, 6_000) if full else (64, 1_500)
     return replace(
@@ -82,9 +83,9 @@ def settings(path: Path, mixer: str, full: bool, seed: int) -> Config:
 
 
 def recipe(job: Job) -> Outcome:
-    """``copy-task``."""
+    """Run ``copy-task``, which takes no data."""
     if job.data:
-        raise UsageError(f"the copy task makes its own data; {job.data[0]!r} is not needed")
+        raise UsageError(f"copy-task makes its own data: omit {job.data[0]!r}")
     seeds = job.seeds or 1
     data = job.out / "copies.txt"
     steps = settings(data, "linear", job.full, 0).training.steps
@@ -102,14 +103,14 @@ def recipe(job: Job) -> Outcome:
             run = train(config, out, resume=True, watch=watched)
             found[mixer].append(judge(run, word))
             right = found[mixer][-1]["accuracy"]
-            watch(Progress(1.0, "training", f"{mixer}, seed {seed}: {right:.1%} copied right"))
+            watch(Progress(1.0, "training", f"{mixer}, seed {seed}: {right:.1%} copied correctly"))
             done += 1
     return _outcome(found, job.full, asdict(settings(data, "linear", job.full, 0)))
 
 
 @torch.inference_mode()
 def judge(run: Run, word: int) -> dict[str, Any]:
-    """Accuracy and bits of the copied half of fresh rows, and the curve of training."""
+    """Accuracy and bits per symbol on the copied half of new sequences, and the learning curve."""
     task, model = run.task.generates(), run.model
     assert isinstance(task, TextOutput)
     assert isinstance(model, CausalModel)
@@ -136,15 +137,15 @@ def _outcome(found: dict[str, list[dict[str, Any]]], full: bool, config: dict[st
     word = word_length(full)
     floor = word * np.log2(len(SYMBOLS)) / row_length(word)
     table = Table(
-        f"The copied half of {JUDGED} fresh sequences",
-        ["mixer", "right", "bits per symbol", "seconds of training"],
+        f"The copied half of {JUDGED} new sequences",
+        ["mixer", "accuracy", "bits per symbol", "training, s"],
         [
             [m, f"{mean[m]:.1%}", f"{bits[m]:.3f}", f"{fs[0]['seconds']:.0f}"]
             for m, fs in found.items()
         ],
-        note=f"By chance {1 / len(SYMBOLS):.0%} and {np.log2(len(SYMBOLS)):.2f} bits. A model that "
-        f"copies perfectly has {floor:.3f} bits per token of the whole row, since the first half "
-        "cannot be guessed.",
+        note=f"Chance level: {1 / len(SYMBOLS):.0%} and {np.log2(len(SYMBOLS)):.2f} bits. A model "
+        f"that copies perfectly needs {floor:.3f} bits per token averaged over the whole sequence, "
+        "because the first half is random.",
     )
     picture = curves(
         {m: [f["curve"] for f in fs] for m, fs in found.items()},
@@ -152,16 +153,20 @@ def _outcome(found: dict[str, list[dict[str, Any]]], full: bool, config: dict[st
         name="copy",
     )
     return Outcome(
-        headline=f"Copying {word} symbols: linear {mean['linear']:.1%} right, softmax "
+        headline=f"Copying {word} symbols: linear {mean['linear']:.1%} correct, softmax "
         f"{mean['softmax']:.1%}",
-        lead=["In the paper linear attention ends at softmax's loss; hashed attention does not."],
+        lead=[
+            "In the paper, linear attention reaches the same loss as softmax, and hashed attention "
+            "does not."
+        ],
         tables=[table],
-        pictures=[Picture("Held-out bits per token over training.", svg=picture)],
+        pictures=[Picture("Held-out bits per token during training.", svg=picture)],
         results=found,
         distance=[
-            "The width is not stated in the paper; 256 is used with --full, else 64.",
+            "The paper does not state the width; it is 256 with --full and 64 without.",
             *([] if full else [_shorter(config["training"]["steps"])]),
-            "All sequences have the full length here. RAdam at 1e-3, a tenth in the second half.",
+            "All sequences have the full length here. RAdam with a learning rate of 1e-3, and a "
+            "tenth of that in the second half of training.",
         ],
         settings=config,
     )
@@ -169,6 +174,6 @@ def _outcome(found: dict[str, list[dict[str, Any]]], full: bool, config: dict[st
 
 def _shorter(steps: int) -> str:
     return (
-        f"The paper's curves run for more than 3,000 updates, this for {steps:,}, and its words "
-        f"have up to {PAPER_WORD} symbols."
+        f"The paper trains for more than 3,000 updates, this run for {steps:,}; the paper's "
+        f"sequences copy up to {PAPER_WORD} symbols."
     )

@@ -1,12 +1,12 @@
-"""What makes Fastformer work? Its parts taken away, changed and multiplied, several seeds each.
+"""What makes Fastformer work? Its parts removed, changed or multiplied, with several seeds each.
 
-Every variant is trained by the same rule on the same rows for the same number of steps. Longer
-chains also have more parameters, so some are trained again at a width at which the whole model has
-about as many parameters as the paper's two columns. ``none``, the model without a mixer, is beside
-them: what does not beat it does not mix.
+Every variant is trained with the same settings on the same examples for the same number of steps.
+Variants with more columns also have more parameters, so some are trained again at a width at which
+the whole model has about as many parameters as with the paper's two columns. ``none``, the model
+without a mixer, is the baseline: a variant that does not beat it gains nothing from mixing.
 
-The preset changes one thing at a time from the paper's form, and crosses columns with the query
-residual; ``--full`` crosses everything, at the released example's size.
+The default preset changes one thing at a time from the paper's design, and crosses the number of
+columns with the query residual; ``--full`` crosses everything, at the size of the released example.
 """
 
 import itertools
@@ -34,7 +34,7 @@ EQUAL = (1, 8, 50)
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to build the mixer, or ``none``."""
+    """One variant of the mixer, or ``none``."""
 
     group: str
     """``columns``, ``equal parameters``, ``switch``, ``grid`` or ``control``."""
@@ -42,11 +42,11 @@ class Variant:
     options: dict[str, Any] = field(default_factory=dict)
     mixer: str = MIXER
     equal: bool = False
-    """At the width at which the model is as large as the paper's form."""
+    """Whether to use the width at which the model is as large as with the paper's design."""
 
 
 def variants(*, full: bool) -> Iterator[Variant]:
-    """Those that matter most first."""
+    """All variants, the most important ones first."""
     if full:
         names = ("query_residual", "columns", "value", "interaction", "heads")
         values = (
@@ -91,9 +91,12 @@ def config(path: str, *, full: bool) -> Config:
 
 
 def recipe(job: Job) -> Outcome:
-    """Train every variant from every seed; DATA is TRAIN and perhaps TEST."""
+    """Train every variant with every seed; DATA is TRAIN and, optionally, TEST."""
     if len(job.data) not in (1, 2):
-        raise UsageError(f"fastformer-ablation takes TRAIN and perhaps TEST, found {len(job.data)}")
+        raise UsageError(
+            f"fastformer-ablation takes TRAIN and optionally TEST, but {len(job.data)} files were "
+            "given"
+        )
     test = job.data[1] if len(job.data) > 1 else None
     made, seeds = config(job.data[0], full=job.full), range(job.seeds or 3)
     fitted = {
@@ -103,7 +106,7 @@ def recipe(job: Job) -> Outcome:
     plan = list(variants(full=job.full))
     configs = {v.name: _configured(made, v, fitted[0][0]) for v in plan}
     found: dict[str, list[Result]] = {v.name: [] for v in plan}
-    # The chains of every seed come before the rest, so that a run broken off has the main answer.
+    # Columns come first, for all seeds, so that an interrupted run has the most important results.
     first = [v for v in plan if v.group in ("columns", "control")]
     turns = [
         (s, v) for part in (first, [v for v in plan if v not in first]) for s in seeds for v in part
@@ -147,7 +150,7 @@ def _configured(made: Config, v: Variant, task: Classify) -> Config:
 
 
 def _width(model: ModelConfig, target: ModelConfig, task: Classify) -> int:
-    """The multiple of the heads at which ``model`` is nearest in size to ``target``."""
+    """The width, a multiple of the heads, at which ``model`` is closest in size to ``target``."""
 
     def size(config: ModelConfig) -> int:
         words, classes = len(task.tokenizer or ()), len(task.labels)
@@ -165,7 +168,7 @@ Fitted = dict[int, tuple[Classify, Examples, Examples]]
 
 
 def _bag(made: Config, fitted: Fitted, test: str | None) -> dict[str, list[float]]:
-    """The floors' accuracies, a number per seed."""
+    """The accuracies of each baseline, one for each seed."""
     found: dict[str, list[float]] = {}
     for seed, (task, training, held_out) in fitted.items():
         for floor in floors(task, _seeded(made, seed), training, held_out, test):

@@ -1,8 +1,8 @@
-"""A GLUE task: the same small FNet, tuned from its pretraining and trained from scratch.
+"""A GLUE task: the same FNet fine-tuned after pretraining, and trained from scratch.
 
-The task is known from the name of its file, and its metric with it. Every variant is trained from
-several seeds, and a difference counts only if it is larger than what the seeds differ by: single
-GLUE runs are no evidence.
+The task, and with it the metric, is recognised by the file's name. Both variants are trained with
+several seeds, and a difference counts only if it is larger than the noise between seeds, because
+single GLUE runs prove nothing.
 """
 
 import json
@@ -32,8 +32,8 @@ SECOND = ("sentence2", "question2", "hypothesis", "#2 String")
 
 @dataclass(frozen=True)
 class Glue:
-    """A task of GLUE: ``metric`` is accuracy, matthews, accuracy-f1 or spearman (a regression);
-    ``paper`` FNet-Base's figure (from the model's card, which gives the paper's table 1)."""
+    """A GLUE task. ``metric`` is accuracy, matthews, accuracy-f1 or spearman (for a regression);
+    ``paper`` is FNet-Base's result (from the model card, which quotes the paper's table 1)."""
 
     metric: str
     paper: float
@@ -53,10 +53,10 @@ TASKS: dict[str, Glue] = {
 
 
 def task_of(path: str) -> str:
-    """The task that a file is named for.
+    """The GLUE task whose name appears in the name of a file or of its folder.
 
     Raises:
-        UsageError: none; those that are known are listed.
+        UsageError: there is none.
     """
     plain = Path(path).resolve()
     for part in (plain.name, plain.parent.name):
@@ -64,30 +64,37 @@ def task_of(path: str) -> str:
         for name in TASKS:
             if name in letters:
                 return name
-    raise UsageError(f"{path} is not named for a GLUE task: {', '.join(TASKS)}")
+    raise UsageError(
+        f"{path} is not named after a GLUE task: put one of {', '.join(TASKS)} into the name of "
+        "the file or its folder"
+    )
 
 
 def columns(path: str, pair: bool) -> dict[str, Any]:
-    """The columns of a task's texts, by the names that GLUE's files give them."""
+    """The columns that contain the texts, found by the names that GLUE's files give them."""
     table = open_table(ByteFile(Path(path)), None, "utf-8", header=True, quotes=None)
     if isinstance(table, TextFiles):
-        raise UsageError(f"{path} has no columns")
+        raise UsageError(f"{path} has no columns; a GLUE file (TSV) is expected")
     first = next((c for c in FIRST if c in table.columns), None)
     second = next((c for c in (*SECOND, "sentence") if c in table.columns and c != first), None)
     if first is None or (pair and second is None):
-        raise UsageError(f"{path} has {', '.join(table.columns)}: no texts as in GLUE's files")
+        raise UsageError(
+            f"{path} has the columns {', '.join(table.columns)}; expected the names that GLUE's "
+            "files give their texts"
+        )
     if not list(islice(table.rows(), 1)):
         raise UsageError(f"{path} has no rows")
     if not pair or second is None:
         return {"text": first}
-    # QNLI's question comes before its sentence, whichever stands first in the file.
+    # QNLI's question comes before its sentence, whatever their order in the file.
     if first == "sentence" and "question" in table.columns:
         first, second = "question", "sentence"
     return {"text": first, "pair": second}
 
 
 def metric(name: str, found: Mapping[str, Any]) -> float:
-    """GLUE's figure from a confusion table [truth, guess]; the second class is the positive one."""
+    """GLUE's metric from ``evaluate``'s result; in its confusion matrix [truth, prediction], the
+    second class is the positive one."""
     if name in ("accuracy", "spearman"):
         return float(found[name])
     (tn, fp), (fn, tp) = found["confusion"]
@@ -99,13 +106,17 @@ def metric(name: str, found: Mapping[str, Any]) -> float:
 
 
 def recipe(job: Job) -> Outcome:
+    """Fine-tune and train from scratch on a GLUE task, each with several seeds."""
     if len(job.data) not in (2, 3):
-        raise UsageError("fnet-glue takes TRAIN DEV, and then a corpus or a pretrained run")
+        raise UsageError(
+            "fnet-glue takes TRAIN DEV and, optionally, a corpus or a pretrained run; "
+            f"{len(job.data)} given"
+        )
     train_path, dev = job.data[:2]
     name = task_of(train_path)
     seeds = job.seeds or 3
-    pieces = 1 + 2 * seeds
-    start = _pretrained(job, pieces)
+    parts = 1 + 2 * seeds
+    start = _pretrained(job, parts)
     base = tuning(train_path, name, start, job.full)
     values: dict[str, list[float]] = {"pretrained": [], "scratch": []}
     for i in range(seeds):
@@ -113,9 +124,9 @@ def recipe(job: Job) -> Outcome:
             training = replace(base.training, seed=i)
             if which == "scratch":
                 training = replace(training, start=None)
-            config, watch = replace(base, training=training), job.part(1 + 2 * i + j, pieces)
+            config, watch = replace(base, training=training), job.part(1 + 2 * i + j, parts)
             out = job.out / "runs" / f"{which}-seed{i}"
-            # A finished run on the same data goes through at once.
+            # A finished run on the same data is returned at once.
             watched = of_training(watch, f"training {out.name}")
             found = train(config, out, resume=True, watch=watched).evaluate(dev)
             values[which].append(metric(TASKS[name].metric, found))
@@ -126,7 +137,7 @@ def recipe(job: Job) -> Outcome:
 
 
 def tuning(path: str, name: str, start: str, full: bool) -> Config:
-    """The configuration of both variants; the official code's rates with ``full``."""
+    """The settings of both variants; with ``full``, those of the official code."""
     usual = task_class("regress" if TASKS[name].metric == "spearman" else "classify").defaults()
     config = replace(
         usual,
@@ -141,8 +152,9 @@ def tuning(path: str, name: str, start: str, full: bool) -> Config:
     return config.having(dropout=0.1, token_dropout=0.0, **smoothing)
 
 
-def _pretrained(job: Job, pieces: int) -> str:
-    """The run to start from: given, or made of the given corpus, or of the task's own texts."""
+def _pretrained(job: Job, parts: int) -> str:
+    """The pretrained run to start from: the given one, or one pretrained here on the given corpus
+    or else on the task's own texts."""
     corpus = job.data[2] if len(job.data) > 2 else job.data[0]
     if (Path(corpus) / checkpoint.CONFIG).exists():
         return corpus
@@ -162,7 +174,7 @@ def _pretrained(job: Job, pieces: int) -> str:
         data = replace(config.data, length=512, tokenizer="unigram", vocabulary=32_000)
         config = replace(config, model=model, training=training, data=data)
     out = job.out / "runs" / "pretraining"
-    watch = of_training(job.part(0, pieces), "pretraining")
+    watch = of_training(job.part(0, parts), "pretraining")
     train(config, out, resume=True, watch=watch)
     return str(out)
 
@@ -174,7 +186,7 @@ def outcome(
     rows: int,
     pre: Mapping[str, Any],
 ) -> Outcome:
-    """Both figures, and whether they differ by more than the seeds do."""
+    """Both results, and whether they differ by more than the noise between seeds."""
     task, seeds = TASKS[name], len(values["scratch"])
     both = {which: Candidate(which, tuple(found)) for which, found in values.items()}
     figure = Figure("accuracy", True, rows, "test")
@@ -182,13 +194,13 @@ def outcome(
     gain = 100 * (tuned.mean - scratch.mean)
     brings = f"{'costs' if gain < 0 else 'brings'} {abs(gain):.1f} points"
     if seeds < 2:
-        verdict = "from one seed, which may be chance"
+        verdict = "from a single seed, which may be chance"
     elif differ(tuned, scratch, figure):
-        verdict = "more than the noise of the seeds"
+        verdict = "more than the noise between seeds"
     else:
-        verdict = "within the noise of the seeds"
+        verdict = "within the noise between seeds"
     table = Table(
-        f"{name}, {task.metric} on {rows} rows of the dev file",
+        f"{name}: {task.metric} on the {rows} examples of the dev file",
         ["variant", *(f"seed {i}" for i in range(seeds)), "mean ± std"],
         [
             [
@@ -199,14 +211,14 @@ def outcome(
             for which, c in both.items()
         ]
         + [["paper, FNet-Base", *[""] * seeds, f"{100 * task.paper:.0f}"]],
-        note="The paper's figure is the best of many runs of a Base model pretrained on C4.",
+        note="The paper's result is the best of many runs of a Base model pretrained on C4.",
     )
     accuracy = pre.get("masked_accuracy")
     learned = "" if accuracy is None else f", masked-token accuracy {100 * accuracy:.1f} %"
     return Outcome(
         headline=f"{name}: pretraining {brings}, {verdict}.",
         lead=[
-            f"Tuned: {100 * tuned.mean:.2f} ± {100 * tuned.std:.2f}; from scratch: "
+            f"Fine-tuned: {100 * tuned.mean:.2f} ± {100 * tuned.std:.2f}; from scratch: "
             f"{100 * scratch.mean:.2f} ± {100 * scratch.std:.2f}; the paper's FNet-Base: "
             f"{100 * task.paper:.0f} ({task.metric})."
         ],
@@ -220,11 +232,12 @@ def outcome(
             "pretraining": dict(pre),
         },
         distance=[
-            f"{base.model.layers} layers of width {base.model.d}{learned}; the paper: 12 of 768, "
-            "pretrained on C4.",
-            f"Epochs: {base.training.epochs:g}, of batches of {base.training.batch}, learning rate "
-            f"{base.training.lr}, for both variants; the official code: 3, 64, 1e-5.",
-            "A tenth of the training rows, held out, chose the weights; the dev file none.",
+            f"{base.model.layers} layers of width {base.model.d}{learned}; in the paper, 12 of "
+            "width 768, pretrained on C4.",
+            f"Both variants: {base.training.epochs:g} epochs, batch size {base.training.batch}, "
+            f"learning rate {base.training.lr}; in the official code, 3 epochs, 64 and 1e-5.",
+            "Checkpoints were chosen on a tenth of the training data, held out; the dev file was "
+            "not used to choose anything.",
         ],
         settings=json.loads(base.to_json()),
     )

@@ -1,8 +1,8 @@
-"""FNet's ladder of encoders: how much mixing matters, and of which kind.
+"""FNet's ladder of encoders: how much mixing matters, and which kind.
 
-Six encoders that differ in the mixing sublayer alone are pretrained on the same text, at the same
-budget, from several seeds: BERT (softmax), Hybrid (FNet with attention in the top two layers),
-Linear (``dense``), FNet, Random, FF-only (``none``).
+Six encoders that differ only in the mixing sublayer are pretrained on the same text, with the same
+budget and several seeds: BERT (softmax), Hybrid (FNet with attention in the top two layers),
+Linear (``dense``), FNet, Random, and FF-only (``none``).
 """
 
 import json
@@ -29,13 +29,13 @@ from subquad.storage import write_text
 from subquad.tasks import Config, TrainConfig
 from subquad.tasks.masked import MaskedText
 
-#: Attention layers of the hybrid, on top.
+#: Number of attention layers at the top of the hybrid.
 ATTENTION = 2
-#: The encoders in the order that the paper finds, best first.
+#: The encoders in the order of the paper's results, best first.
 LADDER = ("BERT", "Hybrid", "Linear", "FNet", "Random", "FF-only")
 _MIXER = {"BERT": "softmax", "Linear": "dense", "Random": "random", "FF-only": "none"}
 
-#: For which training steps are timed.
+#: How long to time training steps.
 SECONDS = 20.0
 
 #: The paper's Base models on C4: (masked-token accuracy, next-sentence accuracy, source).
@@ -48,13 +48,13 @@ PAPER: dict[str, tuple[float, float | None, str]] = {
 
 @dataclass(frozen=True)
 class Rung:
-    """One encoder: its runs, and what one example costs it."""
+    """One encoder: its runs and its cost per example."""
 
     name: str
     results: Sequence[Result]
     gflop: float
     seconds: float
-    """Of a training step, all encoders in turn."""
+    """Seconds per training step, timed with all encoders taking turns."""
 
     def values(self, key: str) -> tuple[float, ...]:
         return tuple(r.held_out[key] for r in self.results)
@@ -65,8 +65,9 @@ class Rung:
 
 
 def settings(path: str, full: bool) -> Config:
-    """What every encoder shares. Without ``full``, minutes a run: characters, of which there are
-    few, so that more than their frequency can be learned in that time (LOG.md)."""
+    """The settings that all encoders share. Without ``full``, a run takes minutes; tokens are then
+    characters, of which there are few, so that this is enough to learn more than their frequencies
+    (LOG.md)."""
     usual = MaskedText.defaults()
     data = replace(usual.data, path=path)
     if full:
@@ -85,7 +86,7 @@ def settings(path: str, full: bool) -> Config:
 
 
 def mixers(name: str, layers: int) -> tuple[str, ...]:
-    """The mixer of each layer of an encoder."""
+    """The mixers of an encoder's layers."""
     if name == "Hybrid":
         top = f"top:{min(ATTENTION, layers)}"
         return ModelConfig(mixers=("fnet",), layers=layers, hybrid=top).layer_mixers()
@@ -93,7 +94,7 @@ def mixers(name: str, layers: int) -> tuple[str, ...]:
 
 
 def documentation(out: Path) -> str:
-    """The English documentation that comes with every Python, a topic per row."""
+    """Write the documentation that comes with Python as JSONL, a topic per row; return its path."""
     from pydoc_data.topics import topics
 
     lines = (json.dumps({"topic": name, "text": topics[name]}) for name in sorted(topics))
@@ -102,6 +103,7 @@ def documentation(out: Path) -> str:
 
 
 def recipe(job: Job) -> Outcome:
+    """Pretrain all encoders with several seeds, then time a training step of each."""
     path = job.data[0] if job.data else documentation(job.out)
     base = settings(path, job.full)
     seeds = job.seeds or 3
@@ -133,8 +135,8 @@ def recipe(job: Job) -> Outcome:
 
 
 def _training_step(config: Config, vocabulary: int) -> Callable[[], None]:
-    """Forward, backward and update, of random full rows, where and in the precision that the
-    encoders are trained."""
+    """A training step (forward, backward and update) on random sequences of full length, on the
+    device and in the precision of the real training."""
     t, batch, on = config.data.length, config.training.batch, device()
     precision = resolve(config.training.precision, on)
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).to(on)
@@ -150,13 +152,13 @@ def _training_step(config: Config, vocabulary: int) -> Callable[[], None]:
         loss.backward()
         update.step()
         update.zero_grad()
-        loss.item()  # waits, where there is something to wait for
+        loss.item()  # waits for the GPU, if there is one
 
     return run
 
 
 def count(config: Config, vocabulary: int) -> float:
-    """Operations of one example at full length, forward, the heads included."""
+    """FLOPs of the forward pass for one example at full length, heads included."""
     t = config.data.length
     model = Pretraining(config.model, vocabulary=vocabulary, length=t).eval()
     tokens = torch.ones(1, t, dtype=torch.int64)
@@ -171,7 +173,7 @@ def count(config: Config, vocabulary: int) -> float:
 
 
 def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str]) -> Outcome:
-    """The ladder as found, beside the paper's."""
+    """The measured ladder next to the paper's."""
     figure = Figure(
         "accuracy", True, sum(r["guesses"] for r in [rungs[0].results[0].held_out]), "held-out"
     )
@@ -189,7 +191,7 @@ def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str
             *("steps/s", "parameters", "GFLOP per example"),
         ],
         [_row(rung) for rung in rungs],
-        note="The paper's figures are of Base models on C4 after a million steps; – = not known to "
+        note="The paper's results are for Base models on C4 after a million steps; –: not known to "
         f"us. Sources: {'; '.join(f'{n}: {s}' for n, (_, _, s) in PAPER.items())}.",
     )
     return Outcome(
@@ -199,13 +201,15 @@ def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str
         results={rung.name: _numbers(rung) for rung in rungs},
         distance=[
             *notes,
-            f"{base.training.steps} steps of {base.training.batch} rows; paper: 1,000,000 of 64.",
-            f"{base.model.layers} layers of width {base.model.d}, rows of {base.data.length} "
-            f"tokens ({base.data.tokenizer}); paper: 12 of 768, 512 tokens (SentencePiece).",
-            "The order of two segments is guessed, as in the official code; each row is "
-            "transformed at its own length.",
-            "Held out are the last rows of the text. Steps/s are of training steps of all encoders "
-            "in turn, on random rows.",
+            f"{base.training.steps} steps with batch size {base.training.batch}; in the paper, "
+            "1,000,000 steps with batch size 64.",
+            f"{base.model.layers} layers of width {base.model.d}, sequences of {base.data.length} "
+            f"tokens ({base.data.tokenizer}); in the paper, 12 layers of width 768, 512 tokens "
+            "(SentencePiece).",
+            "As in the official code, the model also predicts the order of two segments. Here, "
+            "each sequence is transformed at its own length, without padding.",
+            "The end of the text is the held-out set. Steps/s are training steps on random "
+            "sequences, timed with all encoders taking turns.",
         ],
         settings=json.loads(base.to_json()),
     )
@@ -214,10 +218,10 @@ def outcome(rungs: Sequence[Rung], base: Config, seeds: int, notes: Sequence[str
 def _step(a: Rung, b: Rung, figure: Figure, seeds: int) -> str:
     gap = f"{a.name} – {b.name}: {100 * (a.candidate.mean - b.candidate.mean):.2f} points"
     if seeds < 2:
-        return f"{gap}; from one seed, which may be chance."
+        return f"{gap}; from a single seed, which may be chance."
     if differ(a.candidate, b.candidate, figure):
-        return f"{gap}, more than the noise of the seeds."
-    return f"{gap}, within the noise of the seeds."
+        return f"{gap}, more than the noise between seeds."
+    return f"{gap}, within the noise between seeds."
 
 
 def _share(values: Sequence[float]) -> str:

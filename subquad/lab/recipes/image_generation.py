@@ -1,8 +1,8 @@
-"""Recipes ``mnist-generation`` and ``cifar10-generation``: images drawn pixel by pixel.
+"""Recipes ``mnist-generation`` and ``cifar10-generation``: images generated pixel by pixel.
 
 Katharopoulos et al. 2020, sections 4.2.1 and 4.2.2, tables 1 and 2, and the stateful softmax of
-table 4: bits per dimension on the test set, and images per second against softmax recomputed and
-cached.
+table 4: bits per dimension on the test set, and images per second compared with softmax with
+recomputation and with a cache.
 """
 
 import io
@@ -28,18 +28,18 @@ from subquad.tasks import Config, TrainConfig, task_class
 from subquad.tasks.pictures import contact_sheet
 from subquad.training import train
 
-#: Images on the sheet.
+#: Number of sample images in the report.
 SHOWN = 64
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What an ordinary computer trains instead of the paper's model."""
+    """The smaller model that is trained instead of the paper's, for ordinary computers."""
 
     near: dict[str, int]
-    """What the preset's masked convolution sees of the rows above and of its own."""
+    """Options of the masked convolution: the neighbouring pixels that it sees."""
     minutes: float
-    """Of training, so that all of it ends within half an hour on two cores."""
+    """Training time, chosen so that the whole recipe takes half an hour on two cores."""
 
 
 PRESETS = {
@@ -49,19 +49,19 @@ PRESETS = {
 
 
 def mnist(job: Job) -> Outcome:
-    """``mnist-generation``."""
+    """Run ``mnist-generation``; DATA is the training and test images."""
     return _draw(job, MNIST)
 
 
 def cifar10(job: Job) -> Outcome:
-    """``cifar10-generation``."""
+    """Run ``cifar10-generation``; DATA is the training and test images."""
     return _draw(job, CIFAR10)
 
 
 def preset(paper: ImageModel, path: str, full: bool) -> Config:
-    """The settings: the paper's, or those for half an hour on two cores, where three layers of
-    neighbours in the picture stand below the attention and a pixel's value is one of 256 levels,
-    whose vectors share cosines."""
+    """The paper's settings (``full``), or a model for half an hour on two cores. The latter has
+    three masked convolutions below one layer of linear attention, and predicts one of 256 levels,
+    whose embeddings share a basis of cosines."""
     usual = task_class("pixels").defaults()
     config = replace(usual, data=replace(usual.data, path=path, validation=0.01))
     if full:
@@ -87,17 +87,17 @@ def preset(paper: ImageModel, path: str, full: bool) -> Config:
 def _draw(job: Job, paper: ImageModel) -> Outcome:
     if len(job.data) != 2:
         raise UsageError(
-            f"give the images to learn from and those to test on, as two files or folders; "
+            "this recipe takes two files or folders, the images to train on and those to test on; "
             f"{len(job.data)} given"
         )
     if job.seeds not in (None, 1):
-        raise UsageError("this recipe trains one model: --seeds 1")
+        raise UsageError(f"--seeds is {job.seeds}, but this recipe trains one model: omit --seeds")
     config = preset(paper, job.data[0], job.full)
     watch = of_training(part(job.watch, 0.0, 0.8), f"training on {paper.name}")
     run = train(config, job.out / "run", resume=True, watch=watch)
     tested = run.evaluate(job.data[1])
     text = f"test: {tested['bits_per_dim']:.3f} bits per dimension"
-    job.watch(Progress(0.85, "drawing, and measuring generation", text))
+    job.watch(Progress(0.85, "generating images and measuring speed", text))
     began = time.perf_counter()
     sheet = _sheet(run)
     seconds = time.perf_counter() - began
@@ -113,7 +113,7 @@ def _sheet(run: Run) -> bytes:
 
 
 def _speeds(paper: ImageModel, full: bool) -> list[Speed]:
-    """The ways of generating, at the paper's model and length."""
+    """The speed of each method of generation, for the paper's model and length."""
     usual = task_class("pixels").defaults()
     config = paper.settings(usual)
     batch = 8 if paper.length < 1000 or full else 1
@@ -145,7 +145,7 @@ def _outcome(
     seconds = run.best().get("seconds", 0.0)
     quality = Table(
         f"Bits per dimension on {tested['examples']:,} test images",
-        ["model", "bits per dim", "trained for"],
+        ["model", "bits per dim", "training"],
         [
             [
                 f"{_kind(run.config)}, here ({parameters:,} parameters)",
@@ -162,9 +162,9 @@ def _outcome(
         RECOMPUTED: paper.softmax[1],
     }
     pace_table = Table(
-        f"Images per second at the paper's model ({paper.layers} layers of width 256), "
-        f"{paper.length:,} values an image",
-        ["way", "here, CPU", "recurrent is faster by", "paper, GPU", "paper's ratio"],
+        f"Images per second for the paper's model ({paper.layers} layers of width 256), "
+        f"{paper.length:,} values per image",
+        ["method", "here, CPU", "speed-up of recurrent", "paper, GPU", "speed-up in the paper"],
         [
             [
                 s.method,
@@ -177,9 +177,9 @@ def _outcome(
             ]
             for s in speeds
         ],
-        note=f"{speeds[0].batch} images at a time. The honest rival is the cached softmax: its "
-        "cache grows in place. The copied cache is the paper's stateful softmax. Recomputation is "
-        "timed at eight prefixes, evenly spread.",
+        note=f"Batch size {speeds[0].batch}. The fair baseline is the cached softmax, whose cache "
+        "grows in place. The copied cache is the paper's stateful softmax. Recomputation is timed "
+        "at eight evenly spaced prefix lengths.",
     )
     size = speeds[0].state_bytes
     return Outcome(
@@ -187,13 +187,14 @@ def _outcome(
         f"{ratios[CACHED]:.1f}× the speed of cached softmax",
         lead=[
             f"The paper's linear model reaches {paper.linear[0]} after {paper.budget}.",
-            f"At its shape the recurrent form draws {ratios[RECOMPUTED]:,.0f}× as many images as "
-            f"softmax without a cache, {ratios[COPIED]:,.1f}× as many as with a cache that is "
-            f"copied, and {ratios[CACHED]:,.1f}× as many as with the best cache, from a state of "
-            f"{size / 1e6:.2f} MB an image whatever its length.",
+            "For a model of the paper's shape, recurrent generation is "
+            f"{ratios[RECOMPUTED]:,.0f}× as fast as softmax without a cache, "
+            f"{ratios[COPIED]:,.1f}× as fast as with a copied cache, and {ratios[CACHED]:,.1f}× as "
+            f"fast as with a cache that grows in place. Its state takes {size / 1e6:.2f} MB per "
+            "image, whatever the length.",
         ],
         tables=[quality, pace_table],
-        pictures=[Picture(f"{SHOWN} images from the trained model.", png=sheet, alt="Samples")],
+        pictures=[Picture(f"{SHOWN} samples from the trained model.", png=sheet, alt="Samples")],
         results={
             "test": tested,
             "parameters": parameters,
@@ -219,17 +220,22 @@ def _budget(training: TrainConfig) -> str:
 
 def _distance(config: Config, paper: ImageModel, full: bool) -> list[str]:
     if full:
-        return ["The paper's settings. Positions, norm and warm-up are not stated there: ours."]
+        return [
+            "The paper's settings. Position encoding, normalisation and warm-up are not stated "
+            "there, so ours are used."
+        ]
     m, t = config.model, config.training
     return [
-        f"The paper's model has {paper.layers} layers of width 256, 8 heads, 1,024 inside; this "
-        f"one {m.layers} of width {m.d}, {m.heads} heads, {m.ff} inside.",
-        f"The paper's layers are all linear attention; here, from the bottom: "
-        f"{', '.join(m.layer_mixers())}. Raster mixes a pixel with its neighbours in the picture.",
-        "The paper's pixel is a mixture of 10 logistics; here it is one of 256 levels, whose "
-        f"vectors share {config.options.level_cosines} cosines.",
-        f"The paper trains {paper.budget} with RAdam at 1e-4; this run {_budget(t)} with "
-        f"AdamW at {t.lr:g}, batch {t.batch}, pre-norm.",
-        "Speeds are at the paper's model in fp32, with fresh weights, from one round; for more "
-        "images at once there is `subquad bench --images`.",
+        f"The paper's model has {paper.layers} layers of width 256, 8 heads and feed-forward width "
+        f"1,024; this one has {m.layers} layers of width {m.d}, {m.heads} heads and feed-forward "
+        f"width {m.ff}.",
+        "The paper's layers are all linear attention; here, from the bottom: "
+        f"{', '.join(m.layer_mixers())}. A masked convolution mixes a pixel with its neighbours in "
+        "the image.",
+        "The paper models a pixel as a mixture of 10 logistics; here it is one of 256 levels, "
+        f"whose embeddings share {config.options.level_cosines} cosines.",
+        f"The paper trains for {paper.budget} using RAdam with a learning rate of 1e-4; this run "
+        f"trains for {_budget(t)} using AdamW with {t.lr:g}, batch size {t.batch}, pre-norm.",
+        "Speeds are for the paper's model in fp32 with untrained weights, from one round; `subquad "
+        "bench --images` measures larger batches.",
     ]

@@ -1,4 +1,4 @@
-"""What a recipe is given and what it returns."""
+"""The input and output of a recipe."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,33 +13,33 @@ __all__ = ["Job", "Outcome", "Picture", "Table"]
 
 @dataclass(frozen=True)
 class Job:
-    """What a person asked for."""
+    """What the user asked for."""
 
     out: Path
     data: Sequence[str] = ()
     full: bool = False
     """The paper's own settings instead of the CPU-sized preset."""
     seeds: int | None = None
-    """Runs of each variant; None = the recipe's own number."""
+    """Number of runs of each variant; by default, the recipe decides."""
     watch: Watch = ignore
 
     def part(self, done: int, of: int) -> Watch:
-        """The watch of one piece of work, of which ``done`` are done and there are ``of``."""
+        """A progress callback for one of ``of`` equal parts, when ``done`` parts are finished."""
         return part(self.watch, done / of, 1 / of)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a recipe found."""
+    """The results of a recipe."""
 
     headline: str
-    """The result, as a sentence."""
+    """The main result in one sentence."""
     lead: Sequence[str]
-    """What follows from the numbers, one paragraph each."""
+    """Conclusions from the numbers, one paragraph each."""
     tables: Sequence[Table]
     results: dict[str, Any]
-    """All numbers, for JSON."""
+    """All numbers, as JSON-serialisable data."""
     pictures: Sequence[Picture] = ()
     distance: Sequence[str] = ()
-    """How far the settings are from the paper's, and how it was measured: a line each."""
+    """How the settings differ from the paper's, and how it was measured, one line each."""
     settings: dict[str, Any] = field(default_factory=dict)

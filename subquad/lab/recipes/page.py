@@ -1,4 +1,4 @@
-"""The page of a recipe: its headline, what follows, tables, pictures, how it was measured."""
+"""The page of a recipe: its headline, conclusions, tables, figures, and how it was measured."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from subquad.lab.drawing.pages import environment, machine_facts, style
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells as they are to be read; the first cell of a row names it."""
+    """Rows of formatted cells; the first cell of each row is its heading."""
 
     caption: str
     heads: Sequence[str]
@@ -23,7 +23,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """An SVG made by ``lab.svg.to_svg``, or PNG bytes with what they show in words."""
+    """A figure: an SVG made by ``lab.drawing.svg.to_svg``, or PNG bytes with an alt text."""
 
     caption: str
     svg: str = ""
@@ -32,7 +32,7 @@ class Picture:
 
     @property
     def markup(self) -> Markup:
-        """The element for the page."""
+        """The HTML element."""
         if self.svg:
             return Markup(self.svg)
         data = base64.b64encode(self.png).decode()

@@ -1,4 +1,4 @@
-"""Tokenizers of pieces of bytes (BPE and Unigram, split as GPT-2 does) as a page needs them."""
+"""Byte-level subword tokenizers (BPE and Unigram, with GPT-2's pre-tokenization) for a page."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from subquad.data.alphabets import byte_names
 from subquad.data.tokenizers import Tokenizer
 from subquad.export import characters
 
-#: What would change the text or the pieces, and must be as it is without it.
+#: Settings that would change the tokenization; only these default values are supported.
 _PLAIN: dict[str, dict[str, Any]] = {
     "BPE": {
         "dropout": None,
@@ -20,10 +20,13 @@ _PLAIN: dict[str, dict[str, Any]] = {
 }
 
 
-def pieces(tokenizer: Tokenizer) -> dict[str, Any] | None:
-    """``kind``, how text is split, and either ``bytes``, the id of each byte, with ``merges``
-    (left, right and joined id, best first, one after the other), or ``pieces`` with their
-    ``scores``. None for a tokenizer that is otherwise made."""
+def subwords(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """The tokenizer as JSON-serialisable data, or None if pages do not support it.
+
+    There is a ``kind`` and tables for splitting text; for BPE, ``bytes`` (the id of each byte) and
+    ``merges`` (ids of the left, the right and the merged token, by priority, flattened); for
+    Unigram, ``pieces`` and their ``scores``.
+    """
     made = json.loads(tokenizer.to_json())
     model, kind = made["model"], made["model"]["type"]
     plain = _PLAIN.get(kind)

@@ -1,6 +1,6 @@
-"""The step engine's memory of one stream, as the states of torch's mixers, and back.
+"""Conversion between the step engine's state of one sequence and the states of torch's mixers.
 
-The layout is told in ``kernels/csrc/model.h`` (``state_begins``); each layer knows its own part.
+``kernels/csrc/model.h`` (``state_begins``) defines the layout; each layer knows its own part of it.
 """
 
 import math
@@ -15,13 +15,13 @@ from subquad.mixers.capabilities import EngineLayer
 
 
 @dataclass(frozen=True)
-class Memory:
-    """Where each layer's state lies."""
+class StateLayout:
+    """Where the state of each layer lies within the engine's state of a sequence."""
 
     layers: tuple[EngineLayer, ...]
 
     def _parts(self, floats: Float[Tensor, "n"]) -> Iterator[Tensor]:
-        """Each layer's part, as a view."""
+        """A view of each layer's part."""
         at = 0
         for layer in self.layers:
             size = math.prod(layer.shape())
@@ -29,7 +29,7 @@ class Memory:
             at += size
 
     def read(self, streams: list[tuple[Float[Tensor, "n"], int]]) -> tuple[State, ...]:
-        """States of the streams, each given by its memory and its position."""
+        """The mixers' states, batched over the streams, each given as (engine state, position)."""
         positions = [position for _, position in streams]
         each = zip(*(self._parts(floats.clone()) for floats, _ in streams), strict=True)
         return tuple(
@@ -39,7 +39,7 @@ class Memory:
     def write(
         self, floats: Float[Tensor, "n"], states: tuple[State, ...], row: int, position: int
     ) -> None:
-        """Put ``row`` of ``states`` into a stream's memory."""
+        """Write ``row`` of ``states`` into the engine state ``floats`` of a stream."""
         parts = self._parts(floats)
         for layer, part, state in zip(self.layers, parts, states, strict=True):
             layer.write(part, state, row, position)

@@ -1,4 +1,4 @@
-// Text → pieces of bytes: BPE and Unigram, split as GPT-2 does.
+// Byte-level subword tokenizers: BPE and Unigram, with GPT-2's pre-tokenization.
 
 const LETTER = 1, NUMBER = 2, BLANK = 4;
 
@@ -25,7 +25,7 @@ class Split {
       else if (kind(first) !== BLANK) end = run(first, kind(first));
       else {
         end = run(i, BLANK);
-        if (end < text.length && end > i + 1) end -= 1; // the last one belongs to what follows
+        if (end < text.length && end > i + 1) end -= 1; // the last space belongs to what follows
       }
       found.push(text.slice(i, end));
     }
@@ -41,7 +41,7 @@ class Split {
   }
 }
 
-// Numbers, of which the least comes first.
+// A binary heap of numbers, smallest first.
 class Heap {
   constructor() { this.all = []; }
 
@@ -71,7 +71,7 @@ class Pairs extends Split {
     super(v);
     this.bytes = v.bytes;
     this.joined = v.merges.filter((_, i) => i % 3 === 2);
-    this.ranks = new Map(); // left → right → which merge
+    this.ranks = new Map(); // left → right → index of the merge
     for (let i = 0; i < v.merges.length; i += 3) {
       const [left, right] = v.merges.slice(i, i + 2);
       if (!this.ranks.has(left)) this.ranks.set(left, new Map());
@@ -79,7 +79,7 @@ class Pairs extends Split {
     }
   }
 
-  // The best pair is joined first, of equal ones the leftmost, until there is none.
+  // Merges the pair with the best rank, the leftmost if there are several, until none is left.
   pieces(bytes) {
     const n = bytes.length, ids = Array.from(bytes, (b) => this.bytes[b]), heap = new Heap();
     const next = ids.map((_, i) => i + 1), last = ids.map((_, i) => i - 1);
@@ -90,7 +90,7 @@ class Pairs extends Split {
     ids.forEach((_, i) => offer(i));
     while (heap.all.length) {
       const key = heap.pop(), at = key % n, joined = this.joined[Math.floor(key / n)];
-      if (ids[at] === null || this.joined[rank(at)] !== joined) continue; // joined otherwise since
+      if (ids[at] === null || this.joined[rank(at)] !== joined) continue; // outdated: merged otherwise
       const right = next[at];
       ids[at] = joined;
       ids[right] = null;
@@ -112,7 +112,7 @@ class Likeliest extends Split {
     this.longest = Math.max(...v.pieces.map((piece) => piece.length));
   }
 
-  // The best way to each place, by the way to an earlier one; of equals the one found first.
+  // Viterbi: the best segmentation up to each position; among equals, the one found first.
   pieces(bytes) {
     const text = Array.from(bytes, (b) => this.names[b]).join(""), n = text.length;
     const score = new Float64Array(n + 1), from = new Int32Array(n + 1).fill(-1), id = new Int32Array(n + 1);
