@@ -1,4 +1,4 @@
-"""Rows of answers as CSV or JSON lines."""
+"""Predictions as CSV or JSON lines."""
 
 import csv
 import io
@@ -12,8 +12,9 @@ from subquad.storage import write_text
 
 
 def csv_lines(answers: Iterable[dict[str, Any]]) -> Iterator[str]:
-    """A header, then a line per answer. The first good answer tells the columns; of probabilities
-    there is one, the label's. The last column is the error of a row that could not be read."""
+    """A header, then one line per prediction. Columns follow from the first prediction without an
+    error; of the probabilities, only that of the predicted label is kept. The last column is the
+    error of rows that could not be read."""
     columns: list[str] = []
     waiting: list[dict[str, Any]] = []
     for answer in answers:
@@ -43,14 +44,14 @@ def _line(values: Iterable[Any]) -> str:
 
 def check_suffix(path: Path) -> None:
     """Raises:
-    UsageError: the name is of neither format.
+    UsageError: the file name ends in neither .csv nor .jsonl.
     """
     if path.suffix.lower() not in (".csv", ".jsonl"):
-        raise UsageError(f"--errors {path}: name a .csv or .jsonl file")
+        raise UsageError(f"--errors {path}: the file name must end in .csv or .jsonl")
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Write rows as the file's name says, whole or not at all."""
+    """Write rows as CSV or JSON lines, depending on the file name. The write is atomic."""
     if path.suffix.lower() == ".csv":
         lines = [_line(columns), *(_line([row[name] for name in columns]) for row in rows)]
     else:

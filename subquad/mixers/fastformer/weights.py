@@ -36,7 +36,7 @@ def meet(
     kind: Interaction, g: Globals, x: Sequence, join: Float[Tensor, "d two_d"] | None = None
 ) -> Float[Tensor, "b t e"]:
     """The interaction ∗ of a global vector ``g``, ``[b, 1, d]`` or one per token, with the tokens
-    of a column. ``"concat"`` gives ``[b, t, 2d]``, which ``join`` ``[d, 2d]`` projects back to d."""
+    of a column. ``"concat"`` gives ``[b, t, 2d]``, projected back by ``join`` ``[d, 2d]``."""
     if kind == "product":
         return g * x
     if kind == "add":
