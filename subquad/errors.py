@@ -1,17 +1,18 @@
-"""The one exception meant for people: a single line that names what was found and what would be
-right. The command prints it without a traceback; everything else that is raised is our fault."""
+"""The exceptions that are meant for users. Each message is one line that says what was found and
+what was expected. The command line prints it without a traceback; any other exception is a bug in
+subquad."""
 
 
 class SubquadError(Exception):
-    """Something about the user's data, run directory or machine is not as it must be (exit 1)."""
+    """There is a problem with the user's data, run directory or machine (exit code 1)."""
 
 
 class UsageError(SubquadError, ValueError):
-    """An option or argument is wrong, whatever the data (exit 2)."""
+    """An option or argument is invalid, whatever the data (exit code 2)."""
 
 
 class Interrupted(SubquadError):
-    """A signal stopped the work after it was saved; the exit code is 128 + ``signal``."""
+    """A signal stopped the program after its work was saved; the exit code is 128 + ``signal``."""
 
     def __init__(self, signal: int, message: str) -> None:
         super().__init__(message)

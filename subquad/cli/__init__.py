@@ -1,8 +1,8 @@
-"""The command: one verb per module, each loaded only when it is called.
+"""The command line: one module per command (``VERBS``), each imported only when it is called.
 
-This package is the only place that prints. Results go to stdout; people's text, bars and warnings
-to stderr. Exit codes: 0 done, 1 failed, 2 wrong usage, 130/143 interrupted, 141 the
-reader of our output has gone.
+This package is the only place that prints. Results go to stdout; messages, progress bars and
+warnings to stderr. Exit codes: 0 success, 1 failure, 2 wrong usage, 130/143 interrupted, 141 the
+reader of our output is gone (broken pipe).
 """
 
 import importlib
@@ -23,23 +23,23 @@ from subquad.errors import Interrupted, SubquadError, UsageError
 
 #: Verb → its one line in ``subquad --help``.
 VERBS = {
-    "train": "Train a model on a file of yours.",
-    "evaluate": "Score a trained run on another file.",
-    "predict": "Classify the rows of a file or of standard input, as JSON lines.",
-    "generate": "Draw images or continue texts with a causal run.",
-    "compare": "Train several mixers at equal budget and write an honest report.",
-    "bench": "Measure mixers and kernels against softmax on this machine.",
-    "recipe": "Repeat a paper's experiment, its figure beside yours.",
-    "inspect": "See which words each head weighs, and whether context matters.",
-    "export": "Turn a run into one HTML page that works in any browser, or into ONNX.",
-    "mixers": "List the mixers, what they cost and what they can do.",
-    "info": "Say what this machine offers and what will be used.",
-    "demo": "See what it is for, on built-in data, in a few minutes.",
+    "train": "Train a model on your own data.",
+    "evaluate": "Evaluate a trained run on another file.",
+    "predict": "Predict classes or numbers for the rows of a file or of standard input.",
+    "generate": "Generate images or continue texts with a causal run.",
+    "compare": "Train several mixers with the same budget and write a report.",
+    "bench": "Benchmark mixers and kernels against softmax attention on this machine.",
+    "recipe": "Reproduce a paper's experiment and compare the results.",
+    "inspect": "Show which words each head attends to, and whether context matters.",
+    "export": "Export a run as one HTML page that works in any browser, or as ONNX.",
+    "mixers": "List the mixers with their cost and options.",
+    "info": "Show what this machine supports and what subquad will use.",
+    "demo": "A quick tour on built-in data, in a few minutes.",
 }
 
 
 class _NoReader(Exception):
-    """Nobody reads our output any more. Click would make an exit with code 1 of BrokenPipeError."""
+    """The reader of our output is gone. (Click would turn a BrokenPipeError into exit code 1.)"""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def _no_reader_said() -> Iterator[None]:
 
 
 class _Lazy(click.Group):
-    """Imports a verb's module when it is called, so that ``--help`` stays quick."""
+    """Imports a command's module only when it is called, so that ``--help`` is fast."""
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
         with _no_reader_said():
@@ -71,17 +71,17 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(subquad.__version__, prog_name="subquad")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
 def app(debug: bool) -> None:
-    """Sequence models whose cost does not grow with the square of the length.
+    """Sequence models whose cost does not grow quadratically with the sequence length.
 
-    Start with `subquad demo`; then `subquad train FILE --task classify --out RUN`.
+    To get started, run `subquad demo`, then `subquad train FILE --task classify --out RUN`.
     """
     if debug:
         os.environ["SUBQUAD_DEBUG"] = "1"
@@ -102,8 +102,8 @@ def _terminated(number: int, _: FrameType | None) -> NoReturn:
 
 def run(argv: list[str] | None = None) -> int:
     """Run the command; return the exit code. No traceback reaches a user without ``--debug``."""
-    # Threads that wait give their core away instead of spinning on it: where something else runs
-    # too, spinning made training up to twelve times slower (LOG.md). Read when torch is loaded.
+    # Waiting threads yield their core instead of spinning: spinning made training up to twelve
+    # times slower on a busy machine (LOG.md). torch reads this when it is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         app.main(argv, prog_name="subquad", standalone_mode=False)
@@ -121,7 +121,7 @@ def run(argv: list[str] | None = None) -> int:
         return _fail("interrupted", 130, error)
     except SystemExit as error:
         return _fail("terminated", int(error.code or 0), error)
-    except (_NoReader, BrokenPipeError):  # as `| head` does; there is nobody to tell
+    except (_NoReader, BrokenPipeError):  # as with `| head`: there is nobody to tell
         streams.abandon(sys.stdout)
         return streams.NO_READER
     except UsageError as error:
@@ -129,9 +129,9 @@ def run(argv: list[str] | None = None) -> int:
     except SubquadError as error:
         return _fail(str(error), 1, error)
     except UnicodeDecodeError as error:
-        return _fail(f"what was read is not {error.encoding}: {error}", 1, error)
+        return _fail(f"the input is not valid {error.encoding}: {error}", 1, error)
     except OSError as error:
-        if error.filename is None:  # what could not be written would be tried again at the end
+        if error.filename is None:  # or Python would try again to write it on exit
             streams.abandon(sys.stdout)
         return _fail(f"{error.filename or 'input or output'}: {error.strerror or error}", 1, error)
     except Exception as error:
@@ -139,15 +139,16 @@ def run(argv: list[str] | None = None) -> int:
     return 0
 
 
-#: Options of other programs, and what stands in their place.
+#: Options that users may know from other programs, and what to do instead.
 _ELSEWHERE = {
-    "--device": "CUDA is used where there is a device, else the CPU; CUDA_VISIBLE_DEVICES= (empty) "
-    "before the command keeps to the CPU, CUDA_VISIBLE_DEVICES=1 takes another device",
+    "--device": "A CUDA device is used if there is one, otherwise the CPU; put "
+    "CUDA_VISIBLE_DEVICES= (empty) before the command to use the CPU, or CUDA_VISIBLE_DEVICES=1 to "
+    "use the second device",
 }
 
 
 def _no_such_option(error: click.NoSuchOption) -> str:
-    """Click's message, with the nearest names first."""
+    """Click's message, with suggestions."""
     if error.option_name in _ELSEWHERE:
         return f"{error.message} {_ELSEWHERE[error.option_name]}"
     nearest = error.possibilities or []

@@ -13,13 +13,25 @@ from subquad.cli.following import following
 
 
 @click.command()
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Where results go.")
-@click.option("--mixers", help="For the training step.  [default: all, causal linear too]")
-@click.option("--lengths", help="Tokens of the attention rows.  [default: 64 to 16384]")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Output folder.")
 @click.option(
-    "--seconds", type=float, default=10.0, show_default=True, help="Spent on each comparison."
+    "--mixers",
+    help="Mixers whose training step is timed, separated by commas.  [default: all, including "
+    "causal linear]",
 )
-@click.option("--images", is_flag=True, help="Also images per second at the paper's two shapes.")
+@click.option(
+    "--lengths",
+    help="Sequence lengths at which attention is timed, separated by commas.  [default: 64 to "
+    "16384]",
+)
+@click.option(
+    "--seconds", type=float, default=10.0, show_default=True, help="Time for each comparison."
+)
+@click.option(
+    "--images",
+    is_flag=True,
+    help="Also measure images generated per second, at the two sizes of the paper.",
+)
 @json_flag
 def command(
     out: Path,
@@ -29,13 +41,13 @@ def command(
     images: bool,
     as_json: bool,
 ) -> None:
-    """Measure every mixer and form against softmax on this machine.
+    """Benchmark every mixer, and every implementation of it, against softmax attention.
 
-    Candidates take turns in one run, threads pinned to cores; ratios are medians over rounds with
-    their quartiles. Leaves OUT/bench.json, OUT/bench.txt and OUT/bench.svg, and says from which
-    length on linear attention is ahead.
+    Candidates take turns within one run, with threads pinned to cores; speed-ups are medians over
+    all rounds, with quartiles. Writes OUT/bench.json, OUT/bench.txt and OUT/bench.svg, and reports
+    the length from which linear attention is faster.
     """
-    # Read when torch starts its threads, so before it is imported.
+    # torch reads these when it starts its threads, so they must be set before it is imported.
     os.environ.setdefault("OMP_PROC_BIND", "true")
     os.environ.setdefault("OMP_PLACES", "cores")
     from subquad.errors import UsageError
@@ -52,7 +64,7 @@ def command(
         try:
             given["lengths"] = tuple(int(n) for n in lengths.split(","))
         except ValueError:
-            raise UsageError(f"--lengths {lengths!r}: expected numbers, as 64,1024") from None
+            raise UsageError(f"--lengths {lengths!r}: expected numbers such as 64,1024") from None
         words += ["--lengths", lengths]
     words += ["--images"] if images else []
     with following("measuring") as watch:

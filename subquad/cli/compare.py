@@ -11,23 +11,29 @@ from subquad.cli.following import following
 
 
 class _Compare(TaskCommand):
-    """The mixers are those that are compared."""
+    """Without ``--mixer``: ``--mixers`` names those to compare."""
 
     without = ("mixers",)
 
 
 @click.command(cls=_Compare)
 @click.argument("data")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The report's folder.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder for the report."
+)
 @click.option(
     "--mixers",
     "contestants",
-    help="Which, separated by commas.  [default: all that the task can use]",
+    help="Mixers to compare, separated by commas.  [default: all that the task can use]",
 )
 @click.option(
-    "--seeds", type=click.IntRange(1), default=3, show_default=True, help="Runs of each mixer."
+    "--seeds",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Training runs per mixer, each with its own seed.",
 )
-@click.option("--test", help="A file to take the figures on, instead of the held-out rows.")
+@click.option("--test", help="Evaluate on this file instead of the held-out set.")
 @json_flag
 def command(
     data: str,
@@ -39,10 +45,12 @@ def command(
     task: str,
     **values: Any,
 ) -> None:
-    """Train several mixers on DATA at equal budget and write OUT/report.html and OUT/results.json.
+    """Train several mixers on DATA with the same budget, and write OUT/report.html and
+    OUT/results.json.
 
-    The majority class and, for texts, a bag of words stand beside them; the recommendation may be
-    one of those. A comparison that was broken off continues when the same command is given again.
+    The report also has simple baselines, such as the majority class and, for texts, a bag of words,
+    and recommends one of them if it does best. If a comparison is interrupted, run the same command
+    again to continue it.
     """
     from subquad.lab.compare.experiment import compare
     from subquad.mixers import names
@@ -62,7 +70,7 @@ def command(
 
 
 def table(made: Any) -> list[str]:
-    """Mean ± std of each candidate, floors first."""
+    """Mean ± standard deviation of each candidate, baselines first."""
     rows = made.candidates()
     width = max(len(row.name) for row in rows)
     unit = f"{made.figure.key}, {made.figure.split}"

@@ -1,4 +1,4 @@
-"""What all verbs print with."""
+"""Printing, for all commands."""
 
 import sys
 import time
@@ -21,31 +21,33 @@ from subquad.cli.streams import abandon, as_json_line
 
 
 class _People(Console):
-    """Text for people, on stderr. When nobody reads it any more, the work goes on in silence."""
+    """Messages on stderr. If stderr is closed by its reader, the work continues silently."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         abandon(sys.stderr)
 
 
-#: People's text.
+#: The console for messages.
 err = _People(stderr=True, highlight=False, soft_wrap=True)
 
-json_flag = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+json_flag = click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as one JSON document."
+)
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr."""
+    """Print a message on stderr."""
     err.print(text, markup=False)
 
 
 def result(document: Any, *, as_json: bool, text: str) -> None:
-    """The outcome, on stdout: one JSON document, or a line for people."""
+    """Print the result on stdout: one JSON document, or ``text``."""
     click.echo(as_json_line(document) if as_json else text)
 
 
 def scalars(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a metrics document, without tables."""
+    """The single values of a metrics document, without tables."""
     return {k: v for k, v in metrics.items() if isinstance(v, int | float | str)}
 
 
@@ -57,7 +59,7 @@ def figures(metrics: dict[str, Any]) -> str:
 
 @contextmanager
 def counter(description: str, unit: str) -> Iterator[Any]:
-    """A running count with its pace on a terminal, nothing elsewhere. Yields ``advance()``."""
+    """A running count with its rate, on terminals only. Yields ``advance()``."""
     columns = (
         TextColumn("{task.description} {task.completed:.0f} " + unit),
         TextColumn("{task.fields[pace]}"),
@@ -78,7 +80,7 @@ def counter(description: str, unit: str) -> Iterator[Any]:
 
 @contextmanager
 def bar(description: str) -> Iterator[Any]:
-    """A progress bar on a terminal, nothing elsewhere. Yields ``update(fraction, text)``."""
+    """A progress bar, on terminals only. Yields ``update(fraction, text)``."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

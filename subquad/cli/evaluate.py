@@ -10,7 +10,7 @@ from subquad.cli.flags import reading_flags
 from subquad.cli.rows import check_suffix, write_rows
 from subquad.errors import UsageError
 
-#: Classes up to which the table has them all.
+#: The largest number of classes in the table.
 SHOWN = 50
 
 
@@ -20,21 +20,23 @@ SHOWN = 50
 @click.option(
     "--errors",
     type=click.Path(path_type=Path),
-    help="Also write the rows for which another class is predicted: .csv or .jsonl.",
+    help="Also write the misclassified rows to this file (.csv or .jsonl).",
 )
 @json_flag
 def command(run: Path, data: str, errors: Path | None, as_json: bool, **reading: Any) -> None:
-    """Score RUN on DATA with its task's metrics.
+    """Evaluate RUN on DATA with the metrics of its task.
 
-    A table of the classes goes to stderr; --json gives everything, with the confusion matrix or, of
-    many classes, the pairs that are confused most.
+    For classification, a table of all classes is printed on stderr. --json prints all metrics,
+    including the confusion matrix or, if there are many classes, the most confused pairs.
     """
     from subquad.run import load
 
     if errors is not None:
         check_suffix(errors)
         if data == "-":
-            raise UsageError("--errors reads DATA a second time, and standard input is read once")
+            raise UsageError(
+                "--errors reads DATA twice, which standard input does not allow; give a file"
+            )
     opened = load(run).reading(**reading)
     metrics = opened.evaluate(data)
     for note in opened.task.notes:
@@ -42,7 +44,7 @@ def command(run: Path, data: str, errors: Path | None, as_json: bool, **reading:
     if errors is not None:
         wrong = list(opened.mistakes(data))
         write_rows(errors, wrong, ("row", "text", "truth", "guess", "probability"))
-        say(f"{len(wrong)} wrong rows in {errors}")
+        say(f"{len(wrong)} misclassified rows written to {errors}")
     if "classes" in metrics and not as_json:
         say(_table(metrics["classes"]))
     told = {n: v for n, v in metrics.items() if v or n not in opened.task.counts}
@@ -65,5 +67,5 @@ def _table(classes: dict[str, dict[str, Any]]) -> str:
         for name, c in shown.items()
     ]
     if len(shown) < len(classes):
-        lines.append(f"(the {len(shown)} classes of lowest F1, of {len(classes)}: --json has all)")
+        lines.append(f"({len(shown)} of {len(classes)} classes, lowest F1 first; --json has all)")
     return "\n".join(lines)

@@ -11,29 +11,31 @@ from subquad.errors import SubquadError, UsageError
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), required=False)
-@click.option("--to", type=click.Choice(["web", "onnx"]), help="What RUN becomes.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The page (.html), or the folder for ONNX."
+    "--to", type=click.Choice(["web", "onnx"]), help="Export format: an HTML page, or ONNX."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Output: the page (.html), or the ONNX folder."
 )
 @click.option(
     "--weights",
     type=click.Choice(["f16", "f32", "int8"]),
-    help="Precision of a page's weights.  [default: f16]",
+    help="Precision of the weights in an HTML page.  [default: f16]",
 )
 @click.option(
     "--linear-attention",
     type=click.Choice(["graph", "operator"]),
-    help="ONNX: causal linear attention as products (opset 18), or as ONNX's own LinearAttention "
-    "(opset 27).  [default: graph]",
+    help="ONNX only: export causal linear attention as basic operators (graph, opset 18), or as "
+    "the LinearAttention operator (opset 27).  [default: graph]",
 )
 @click.option(
     "--check",
     "checked",
     type=click.Path(path_type=Path),
-    help="Instead: run the self-test of this page, in node and in Chromium where they are, or of "
-    "this ONNX folder, in onnxruntime.",
+    help="Instead of exporting, run the self-test of this page (in Node.js and Chromium, if "
+    "installed) or of this ONNX folder (in onnxruntime).",
 )
-@click.option("--force", is_flag=True, help="Replace a page, or an ONNX folder, that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing page or ONNX folder.")
 @json_flag
 def command(
     run: Path | None,
@@ -45,25 +47,25 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Turn RUN into something to give away: one HTML page that runs in any browser, or ONNX.
+    """Export RUN as a single HTML page that runs in any browser, or as ONNX.
 
-    A page generates, from a causal run of linear attention (`language` with the bytes or chars
-    tokenizer, or `pixels`), or it classifies texts: `classify` with fnet, fastformer, linear,
-    convolution or none, and any tokenizer that is trained here.
+    A page can generate, given a causal run with linear attention (`language` with the bytes or
+    chars tokenizer, or `pixels`), or classify texts, given a `classify` run with fnet, fastformer,
+    linear, convolution or none, and any tokenizer trained by subquad.
 
-    What is named by --out and exists is replaced with --force only.
+    Existing files are overwritten only with --force.
     """
     if checked is not None:
         if force or any(a is not None for a in (run, to, out, weights, linear_attention)):
-            raise UsageError("--check takes a page or an ONNX folder, and no run to be exported")
+            raise UsageError("--check takes a page or an ONNX folder, and nothing else but --json")
         _check(checked, as_json)
         return
     if run is None or to is None or out is None:
-        raise UsageError("give RUN, --to and --out; or --check and a page or folder")
+        raise UsageError("give RUN, --to and --out; or --check with a page or an ONNX folder")
     if to == "onnx" and weights is not None:
-        raise UsageError("--weights is for pages; ONNX files hold f32")
+        raise UsageError("--weights applies to pages only; ONNX files hold f32")
     if to == "web" and linear_attention is not None:
-        raise UsageError("--linear-attention is for ONNX; a page has its own engine")
+        raise UsageError("--linear-attention applies to --to onnx only")
     from subquad.run import load
 
     if to == "onnx":

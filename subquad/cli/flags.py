@@ -1,6 +1,6 @@
-"""Configuration ↔ arguments. Every flag is a field of a dataclass: its name, type, help and default
-are read from there, so that none is written twice. A task has the flags of its own options and of
-those common settings that mean something to it."""
+"""Command-line flags from configuration dataclasses. Every flag is a field: its name, type, help
+and default are taken from there, so that nothing is written twice. A task has flags for its own
+options and for those common settings that apply to it."""
 
 import ast
 import dataclasses
@@ -21,17 +21,17 @@ from subquad.tasks.registry import has, meaningless
 
 __all__ = ["TaskCommand", "Values", "configure", "field_help", "reading_flags"]
 
-#: Fields that have another flag, or none.
+#: Fields whose flag has another name, and fields without a flag.
 _RENAMED = {"mixers": "--mixer", "mixer_options": "--mixer-option", "start": "--from"}
 _HIDDEN = {"path", "pad", "columns"}
 _HELP = {
-    "mixer_options": "An option of the mixers in use, or of one: fnet.padding=fixed. `subquad "
-    "mixers` lists them; may be repeated."
+    "mixer_options": "Set an option of the mixers in use, or of one of them, as in "
+    "fnet.padding=fixed. `subquad mixers` lists all options; may be repeated."
 }
 
 
 def field_help(cls: type) -> dict[str, str]:
-    """The string under each field of a dataclass and of those it derives from, in one line."""
+    """The docstring under each field of a dataclass and its base classes, each as one line."""
     found = {}
     for part in (c for c in reversed(cls.__mro__) if dataclasses.is_dataclass(c)):
         body = ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]
@@ -53,7 +53,7 @@ def flag_of(name: str) -> str:
 
 
 def _default(part: str, field: dataclasses.Field[Any], tasks: Sequence[str]) -> str:
-    """``[default: 2; language: 4]``, as these tasks have it."""
+    """The defaults of these tasks, as in ``[default: 2; language: 4]``."""
     shown = {}
     for task in tasks:
         usual = getattr(task_class(task).defaults(), part)
@@ -65,7 +65,7 @@ def _default(part: str, field: dataclasses.Field[Any], tasks: Sequence[str]) -> 
 
 
 def _shown(field: dataclasses.Field[Any], value: Any) -> str:
-    """A default in words; "" where nothing happens unless a flag is given."""
+    """A default as text; "" if the flag has no effect unless it is given."""
     if value is None or value == {}:
         return str(field.metadata.get("omitted", ""))
     if isinstance(value, bool):
@@ -96,8 +96,8 @@ def _option(field: dataclasses.Field[Any], annotation: Any, text: str) -> click.
 
 
 def _groups(tasks: Sequence[str], without: Sequence[str]) -> dict[str, list[click.Option]]:
-    """The flags of these tasks under headings: of the data, the model, the training; then each
-    task's own, those that several have together."""
+    """The flags of these tasks by heading: data, model, training, and then options that are
+    specific to some of the tasks."""
     made: dict[str, list[click.Option]] = {}
     taken = {*_HIDDEN, *without}
     for part in PARTS:
@@ -121,16 +121,16 @@ def _groups(tasks: Sequence[str], without: Sequence[str]) -> dict[str, list[clic
 
 class TaskCommand(click.Command):
     """A command with ``--task`` and a flag for each setting of that task. Its help shows the
-    settings of the task that is named, else those of all."""
+    settings of the task if one is given, otherwise those of all tasks."""
 
-    #: Fields that are no flags of this command.
+    #: Fields that this command has no flags for.
     without: tuple[str, ...] = ()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         known, named = task_names(), _named(args)
         task = named if named in known else None
         choice = click.Option(
-            ["--task"], type=click.Choice(known), required=True, help="What to learn."
+            ["--task"], type=click.Choice(known), required=True, help="The task to train for."
         )
         groups = _groups([task] if task else known, self.without)
         ctx.meta[_GROUPS] = {_OWN: [choice]} | groups
@@ -166,7 +166,7 @@ _GROUPS, _OWN = "subquad.groups", "Options"
 
 
 def _named(args: Sequence[str]) -> str:
-    """The task that the arguments name, before they are read."""
+    """The task named in the arguments, before they are parsed."""
     for arg, after in zip(args, [*args[1:], ""], strict=True):
         if arg == "--task":
             return after
@@ -175,13 +175,13 @@ def _named(args: Sequence[str]) -> str:
     return ""
 
 
-#: What says how a file is read; a trained run may read otherwise than training did.
+#: Settings of how a file is read, which may differ between training and later use of a run.
 _READING = ("text", "label", "pair", "format", "encoding", "on_bad_row", "header", "quotes")
 
 
 def reading_flags(command: click.Command, without: str = "") -> click.Command:
-    """Add the flags that say how a file is read (but ``without``); none given = as the run's
-    training did."""
+    """Add the flags for how a file is read, except ``without``. Settings that are not given are the
+    same as in training."""
     hints, texts = get_type_hints(DataConfig), field_help(DataConfig)
     for field in dataclasses.fields(DataConfig):
         if field.name in _READING and field.name != without:

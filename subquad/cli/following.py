@@ -1,4 +1,4 @@
-"""How the laboratory's progress is shown: a bar on a terminal; its lines there and in a log."""
+"""Shows the progress of long jobs: a bar on terminals, and lines on terminals and in logs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # a verb imports the laboratory when it is called, not before
 
 @contextmanager
 def following(description: str) -> "Iterator[Watch]":
-    """Yields what a long piece of work is given to report to."""
+    """Yields the callback that a long job reports its progress to."""
     with bar(description) as update:
 
         def watch(progress: "Progress") -> None:

@@ -25,39 +25,42 @@ def _sampling(command: Any) -> Any:
                 type=int,
                 default=0,
                 show_default=True,
-                help="Same prompt and seed, same text, whichever prompts stand beside it.",
+                help="Random seed. A prompt gives the same text for the same seed, whatever other "
+                "prompts are in the batch.",
             ),
             click.option(
                 "--temperature",
                 type=click.FloatRange(0),
                 default=1.0,
                 show_default=True,
-                help="Divides the logits; 0 = always the likeliest.",
+                help="Sampling temperature; 0 for greedy decoding.",
             ),
             click.option(
                 "--top-k",
                 type=click.IntRange(0),
                 default=0,
-                help="Only the K likeliest tokens.  [default: all]",
+                help="Sample from the K most likely tokens only.  [default: all]",
             ),
             click.option(
                 "--top-p",
                 type=float,
                 default=1.0,
-                help="Only the likeliest that together have this probability.  [default: all]",
+                help="Nucleus sampling: the most likely tokens with this total probability.  "
+                "[default: all]",
             ),
             click.option(
                 "--min-p",
                 type=float,
                 default=0.0,
-                help="Only those with this part of the likeliest one's probability.  "
+                help="Only tokens with at least this fraction of the highest probability.  "
                 "[default: all]",
             ),
             click.option(
                 "--repetition-penalty",
                 type=float,
                 default=1.0,
-                help="Makes tokens that the text holds less likely.  [default: 1, no]",
+                help="Penalise tokens that are already in the text; above 1 for less repetition.  "
+                "[default: 1, off]",
             ),
         )
     ):
@@ -68,57 +71,63 @@ def _sampling(command: Any) -> Any:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--prompt", help="Text to continue.  [default: none]")
-@click.option("--prompts", help="A file with a prompt per line, or - for standard input.")
+@click.option("--prompts", help="File with one prompt per line, or - for standard input.")
 @click.option(
     "--length",
     type=click.IntRange(1),
-    help="Most tokens of each text.  [default: 200 or what fits]",
+    help="Maximum number of new tokens per text.  [default: 200, or as many as the model allows]",
 )
 @click.option(
-    "--samples", type=click.IntRange(1), help="How many (of each prompt).  [default: 64 images, 1]"
+    "--samples",
+    type=click.IntRange(1),
+    help="Number of samples (per prompt).  [default: 64 images without a prompt, otherwise 1]",
 )
 @_sampling
-@click.option("--stop", multiple=True, help="A text ends before this; may be repeated.")
-@click.option("--beams", type=click.IntRange(2), help="Search the likeliest texts this wide.")
+@click.option(
+    "--stop", multiple=True, help="Stop sequence: a text ends before it; may be repeated."
+)
+@click.option("--beams", type=click.IntRange(2), help="Beam search with this many beams.")
 @click.option(
     "--weights",
     type=click.Choice(["fp32", "bf16", "int8"]),
     default="fp32",
     show_default=True,
-    help="Precision of the step engine's weights: narrower is faster, and a little different.",
+    help="Precision of the step engine's weights: lower is faster, but slightly less exact.",
 )
 @click.option(
-    "--state", type=click.Path(path_type=Path), help="Continue from a state that was saved."
+    "--state", type=click.Path(path_type=Path), help="Continue from this saved decoder state."
 )
 @click.option(
-    "--save-state", type=click.Path(path_type=Path), help="Where the text's state goes at its end."
+    "--save-state", type=click.Path(path_type=Path), help="Save the final decoder state here."
 )
-@click.option("--prompt-image", help="A picture, .npy, IDX file or folder to be completed.")
+@click.option("--prompt-image", help="Images to complete: an image file, .npy, IDX file or folder.")
 @click.option(
-    "--keep", type=float, help="Part of the rows of a prompt image that stays.  [default: 0.5]"
+    "--keep",
+    type=float,
+    help="Fraction of a prompt image's rows that is kept, from the top.  [default: 0.5]",
 )
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Where images go (.png), or texts (.jsonl: one per line with its prompt).  "
-    "[default: RUN/samples.png; texts: standard output]",
+    help="Output file: .png for images; for texts .jsonl (one object per line, with its prompt) or "
+    "plain text.  [default: RUN/samples.png; texts: standard output]",
 )
 @json_flag
 def command(run: Path, as_json: bool, **values: Any) -> None:
-    """Draw images with a `pixels` run, or continue texts with a `language` run.
+    """Generate images with a `pixels` run, or continue texts with a `language` run.
 
-    Linear attention is served by the step engine: a state of fixed size, constant time per token.
-    Other causal models are served by torch.
+    Models with linear attention run in the C++ step engine, with a state of fixed size and constant
+    time per token. Other causal models run in torch.
     """
     from subquad.run import load
     from subquad.tasks.outputs import TextOutput
 
     loaded = load(run)
     if isinstance(loaded.task.generates(), TextOutput):
-        _refuse(values, _IMAGES, f"is for images; {run} writes texts")
+        _refuse(values, _IMAGES, f"is for images, but {run} generates texts")
         document, text = _texts(loaded, as_json, **values)
     else:
-        _refuse(values, _TEXTS, f"is for texts; {run} draws images")
+        _refuse(values, _TEXTS, f"is for texts, but {run} generates images")
         document, text = _images(loaded, **values)
     if as_json or text is not None:
         result(document, as_json=as_json, text=text or "")
@@ -145,12 +154,12 @@ def _images(run: Any, **values: Any) -> tuple[dict[str, Any], str]:
 
     out = values["out"] or run.path / "samples.png"
     if out.suffix.lower() != ".png":
-        raise UsageError(f"--out {out}: images are written as PNG; name it {out.stem}.png")
+        raise UsageError(f"--out {out}: images are written as PNG; use {out.stem}.png")
     given = None
     if values["prompt_image"] is not None:
         given = open_images(values["prompt_image"]).pixels
     elif values["keep"] is not None:
-        raise UsageError("--keep says what stays of a --prompt-image; none is given")
+        raise UsageError("--keep needs a --prompt-image")
     samples = values["samples"] or (64 if given is None else 1)
     began = time.perf_counter()
     with bar("drawing") as update:
@@ -222,7 +231,7 @@ def _texts(run: Any, as_json: bool, **values: Any) -> tuple[dict[str, Any], str 
 
 
 def _written(made: Any, values: dict[str, Any]) -> str:
-    """What goes to standard output: the texts, or where they are."""
+    """What to print on standard output: the texts, or the file they were written to."""
     from subquad.storage import write_text
 
     out = values["out"]
@@ -252,7 +261,7 @@ def _request(values: dict[str, Any]) -> Any:
             raise SubquadError(CLOSED)
         prompts = sys.stdin.read().splitlines()
         if not prompts:
-            raise UsageError("standard input is empty: one prompt per line is expected")
+            raise UsageError("standard input is empty; expected one prompt per line")
     elif values["prompts"] is not None:
         prompts = read_prompts(values["prompts"])
     else:

@@ -11,7 +11,7 @@ from subquad.cli.console import json_flag, result
 @click.command()
 @json_flag
 def command(as_json: bool) -> None:
-    """Say what this machine offers and what subquad will use."""
+    """Show what this machine supports and what subquad will use."""
     document = facts()
     width = max(len(key) for key in document)
     text = "\n".join(f"{key:<{width}}  {value}" for key, value in document.items())
@@ -19,7 +19,7 @@ def command(as_json: bool) -> None:
 
 
 def facts() -> dict[str, Any]:
-    """Versions, device, threads, precision, and which kernels serve."""
+    """Versions, device, threads, precision, and which kernels are in use."""
     import torch
 
     import subquad
@@ -46,17 +46,17 @@ def facts() -> dict[str, Any]:
 
 
 def _measured(on: Any) -> str:
-    """The two figures behind the default precision."""
+    """The two timings behind the default precision."""
     from subquad.models import arithmetic
     from subquad.models.precision import native_bf16
 
     if not native_bf16(on):
         return "not measured: bf16 is not native"
     if on.type == "cuda":
-        return "not measured: bf16 is taken on CUDA that has it"
+        return "not measured: bf16 is always used on CUDA devices that support it"
     found, kept = arithmetic.times(), arithmetic.cache_file()
-    where = f"kept in {kept}" if kept is not None and kept.exists() else "kept nowhere"
+    where = f"cached in {kept}" if kept is not None and kept.exists() else "not cached"
     return (
-        f"{found.bf16 * 1e3:.1f} ms in bf16, {found.fp32 * 1e3:.1f} ms in fp32 (a training step's "
-        f"products, measured; {where})"
+        f"{found.bf16 * 1e3:.1f} ms in bf16, {found.fp32 * 1e3:.1f} ms in fp32 (matrix products of "
+        f"a training step, measured; {where})"
     )

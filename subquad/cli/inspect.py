@@ -12,9 +12,13 @@ from subquad.cli.flags import reading_flags
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("texts", nargs=-1)
-@click.option("--file", help="Data set over which heads are judged.")
-@click.option("--rows", type=click.IntRange(1), help="Rows of it to read.  [default: 1000]")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: RUN/inspect]")
+@click.option("--file", help="Data for statistics over many texts.")
+@click.option(
+    "--rows", type=click.IntRange(1), help="Number of rows of --file to read.  [default: 1000]"
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder for the page.  [default: RUN/inspect]"
+)
 @json_flag
 def command(
     run: Path,
@@ -25,11 +29,11 @@ def command(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """See which words each head of RUN weighs, what it likes, and whether context matters.
+    """Show which words each head of RUN attends to, and whether context matters.
 
-    One page: heat maps over TEXTS (or the first texts of --file), the tokens that each head likes
-    most over the file, and how far its liking depends on context; states, spectra and attention
-    maps for the mixers that have them.
+    Writes one HTML page with heat maps over TEXTS (or the first texts of --file), the tokens to
+    which each head gives the highest weights over the whole file, and how much these weights depend
+    on context; also states, spectra and attention maps, depending on the mixer.
     """
     from subquad.errors import UsageError
     from subquad.lab.inspect import ROWS, inspect
@@ -37,13 +41,13 @@ def command(
     from subquad.run import load
 
     if not all(text.strip() for text in texts):
-        raise UsageError("a text to be inspected is empty")
+        raise UsageError("one of the TEXTS to inspect is empty")
     for name, value in {"rows": rows, **reading}.items():
         if value is not None and file is None:
             flag = ("no-" if value is False else "") + name.replace("_", "-")
-            raise UsageError(f"--{flag} says how a file is read, and there is no --file")
+            raise UsageError(f"--{flag} applies to --file only, which was not given")
     loaded = load(run).reading(**reading)
-    with bar("looking") as update:
+    with bar("inspecting") as update:
         found = inspect(
             loaded,
             texts,

@@ -1,4 +1,4 @@
-"""Memory that was freed stays with the process instead of going back to the system."""
+"""Allocator settings that keep freed memory in the process, for faster reuse."""
 
 import ctypes
 import os
@@ -6,20 +6,20 @@ import sys
 
 #: glibc's mallopt(3): options and values.
 _SETTINGS = {
-    -4: 0,  # M_MMAP_MAX: large blocks come from the heap too,
-    -1: -1,  # M_TRIM_THRESHOLD: whose top is never given back,
-    -2: 64 << 20,  # M_TOP_PAD: and which grows by so many bytes at least;
-    -8: 1,  # M_ARENA_MAX: one heap, for what each thread keeps to itself is lost to the others
+    -4: 0,  # M_MMAP_MAX: allocate large blocks on the heap too
+    -1: -1,  # M_TRIM_THRESHOLD: never return the top of the heap
+    -2: 64 << 20,  # M_TOP_PAD: grow the heap by at least this many bytes
+    -8: 1,  # M_ARENA_MAX: a single heap, so that threads can reuse each other's freed memory
 }
 
 
 def keep_freed_memory() -> bool:
-    """Ask the allocator to keep what is freed; true where it will.
+    """Make the allocator keep freed memory; returns whether that succeeded.
 
-    Every step of a training frees what the next one allocates again. By default glibc returns
-    large blocks to the system, which hands them back a page at a time, each cleared first: up
-    to a fifth of a step (LOG.md). Whoever has set the allocator up by its own variables has the
-    last word.
+    Every training step frees memory that the next one allocates again. By default glibc returns
+    large blocks to the system, which then hands them out again page by page and clears each one:
+    up to a fifth of the time of a step (LOG.md). Settings made by environment variables (MALLOC_*,
+    GLIBC_TUNABLES) take precedence.
     """
     theirs = (
         any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ

@@ -11,7 +11,7 @@ from subquad.cli.console import json_flag, result
 @click.command()
 @json_flag
 def command(as_json: bool) -> None:
-    """List the mixers: direction, cost per layer, options, source."""
+    """List the mixers with direction, cost per layer, options and source."""
     from subquad.mixers import MIXERS
 
     rows = [_row(name) for name in MIXERS]

@@ -20,16 +20,17 @@ from subquad.errors import UsageError
 @click.option(
     "--to",
     type=click.Choice(["jsonl", "csv"]),
-    help="What is written: a JSON object per row, or CSV with the label's probability.  "
-    "[default: jsonl]",
+    help="Output format: one JSON object per row, or CSV with the probability of the predicted "
+    "label.  [default: jsonl]",
 )
 @json_flag
 def command(run: Path, file: str, to: str | None, as_json: bool, **reading: Any) -> None:
-    """Predict the class of each row of FILE (as `train` reads it; `-`: a text per line of stdin).
+    """Predict the class (or number) of each row of FILE, which is read as in `train`; - reads one
+    text per line from standard input.
 
-    Prints one JSON object per row, in order; --json gathers them into one document, --to csv makes
-    a table. A row that cannot be read gets an "error" instead of a label, and the rest goes on;
-    "cut": true marks a text that reaches the run's --length, behind which nothing was read.
+    Prints one JSON object per row, in order; --json prints a single document, --to csv a table.
+    Rows that cannot be read get an "error" instead of a label. "cut": true marks texts that reach
+    the run's --length and were truncated there.
     """
     from subquad.run import load
 
@@ -60,5 +61,5 @@ def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
     seconds = time.perf_counter() - began
     skipped = f", {bad} of them could not be read" if bad else ""
     length = run.config.data.length
-    skipped += f", {cut} reach the length of {length} tokens and were cut there" if cut else ""
+    skipped += f", {cut} were truncated to the length of {length} tokens" if cut else ""
     say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

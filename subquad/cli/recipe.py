@@ -24,17 +24,18 @@ class _Names(click.Command):
 @click.command(cls=_Names)
 @click.argument("name")
 @click.argument("data", nargs=-1)
-@click.option("--out", type=click.Path(path_type=Path), help="Folder.  [default: runs/NAME]")
-@click.option("--full", is_flag=True, help="The paper's own settings; expect days on a CPU.")
-@click.option("--seeds", type=click.IntRange(1), help="Runs of each variant.")
+@click.option("--out", type=click.Path(path_type=Path), help="Output folder.  [default: runs/NAME]")
+@click.option("--full", is_flag=True, help="Use the paper's settings; expect days on a CPU.")
+@click.option("--seeds", type=click.IntRange(1), help="Training runs per variant.")
 @json_flag
 def command(
     name: str, data: tuple[str, ...], out: Path | None, full: bool, seeds: int | None, as_json: bool
 ) -> None:
-    """Repeat a paper's experiment: OUT/report.html and OUT/results.json, its figure beside ours.
+    """Reproduce a paper's experiment. Writes OUT/report.html and OUT/results.json, which compare
+    the paper's figures with ours.
 
-    Settings are sized for an ordinary computer unless --full. A recipe that was broken off
-    continues when the same command is given again.
+    Experiments are scaled down to an ordinary computer unless --full is given. If a recipe is
+    interrupted, run the same command again to continue it.
     """
     from subquad.lab.recipes import Job, run
 

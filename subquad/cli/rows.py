@@ -1,4 +1,4 @@
-"""Rows of answers as CSV or JSON lines."""
+"""Predictions as CSV or JSON lines."""
 
 import csv
 import io
@@ -48,14 +48,14 @@ def _line(values: Iterable[Any]) -> str:
 
 def check_suffix(path: Path) -> None:
     """Raises:
-    UsageError: the name is of neither format.
+    UsageError: the file name ends in neither .csv nor .jsonl.
     """
     if path.suffix.lower() not in (".csv", ".jsonl"):
-        raise UsageError(f"--errors {path}: name a .csv or .jsonl file")
+        raise UsageError(f"--errors {path}: the file name must end in .csv or .jsonl")
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> None:
-    """Write rows as the file's name says, whole or not at all."""
+    """Write rows as CSV or JSON lines, depending on the file name. The write is atomic."""
     if path.suffix.lower() == ".csv":
         lines = [_line(columns), *(_line([row[name] for name in columns]) for row in rows)]
     else:

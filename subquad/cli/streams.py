@@ -1,5 +1,5 @@
-"""The three standard streams, however the caller has left them: closed, read by nobody any more, or
-in an encoding that holds few characters."""
+"""Makes the standard streams safe to use even if they are closed, have lost their reader, or use an
+encoding with few characters."""
 
 import contextlib
 import io
@@ -8,17 +8,17 @@ import os
 import sys
 from typing import Any, TextIO
 
-#: What a shell reports of a program that wrote to a pipe without a reader (128 + SIGPIPE).
+#: The exit code that a shell reports after a broken pipe (128 + SIGPIPE).
 NO_READER = 141
 
 
 def prepare() -> None:
-    """Make writing safe.
+    """Make the standard streams safe to write to.
 
-    A closed stream is replaced by one that leads nowhere: its number would be given to the next
-    file that is opened, and a stray message would end up in that. Standard input stays None for
-    those who want to read it, so that they can say so. A character that an output cannot hold
-    becomes a question mark.
+    A closed stream is redirected to the null device; otherwise the next file that is opened would
+    get its descriptor, and stray messages would be written into that file. A closed ``sys.stdin``
+    stays None, so that code that wants to read it can report that. Characters that the encoding of
+    stdout does not have are replaced by question marks.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
@@ -31,7 +31,7 @@ def prepare() -> None:
 
 
 def _occupy(number: int) -> None:
-    """Let the descriptor lead nowhere, unless somebody has taken it already."""
+    """Open the null device as this descriptor, unless it is in use."""
     with contextlib.suppress(OSError):
         os.fstat(number)
         return
@@ -42,7 +42,7 @@ def _occupy(number: int) -> None:
 
 
 def abandon(stream: TextIO | None) -> None:
-    """Let what is still to be written to ``stream`` go nowhere: nobody reads it."""
+    """Redirect ``stream`` to the null device, because its reader is gone."""
     if stream is None:
         return
     with contextlib.suppress(OSError, ValueError):
@@ -54,7 +54,7 @@ def abandon(stream: TextIO | None) -> None:
 
 
 def as_json_line(document: Any) -> str:
-    """One line of JSON that standard output can hold: beside UTF-8, all but ASCII is escaped."""
+    """One line of JSON for standard output; non-ASCII is escaped unless its encoding is UTF-8."""
     text = json.dumps(document, ensure_ascii=False)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):

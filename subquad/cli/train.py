@@ -11,17 +11,18 @@ from subquad.cli.flags import TaskCommand, configure
 
 @click.command(cls=TaskCommand)
 @click.argument("data")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The run directory.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Run directory.")
 @click.option(
-    "--resume", is_flag=True, help="Continue from the newest complete checkpoint, if there is one."
+    "--resume", is_flag=True, help="Resume from the latest complete checkpoint, if there is one."
 )
 @json_flag
 def command(data: str, out: Path, resume: bool, as_json: bool, task: str, **values: Any) -> None:
-    """Train a model on DATA: a CSV, TSV, JSONL or Parquet file (.gz and .zst too), a folder
-    of class folders, plain text; for pixels IDX, .npy, .npz or a folder of pictures; or the
-    built-in name `digits`.
+    """Train a model on DATA: a CSV, TSV, JSONL or Parquet file (also compressed as .gz or .zst), a
+    folder with one subfolder per class, or plain text; for pixels an IDX, .npy or .npz file or a
+    folder of images; or the built-in data set `digits`.
 
-    Flags that are not given take the task's own defaults, which `RUN/config.json` records.
+    Options that are not given have defaults that depend on the task. All settings are recorded in
+    OUT/config.json.
     """
     from subquad.training import train
 

@@ -1,9 +1,8 @@
-"""The table of mixers: a name, its bidirectional and its causal class, what it costs and who made
-it.
+"""The table of mixers: name, bidirectional class, causal class, cost and source.
 
-A new mixer is one file or folder, one entry here and one reference test; the command line, the
-tables, and the property, gradient and equivalence tests follow from the entry. A mixer of another
-package is registered in Python, or declared as an entry point (``registry``).
+A new mixer is one file or folder, one entry here and one reference test. The command line, the
+tables, and the property, gradient and equivalence tests pick it up from the entry. A mixer from
+another package is registered in Python or declared as an entry point (``registry``).
 """
 
 import inspect
@@ -61,32 +60,39 @@ MIXERS = Registry(
     }
 )
 
-#: The quadratic attention that others are measured against, and that hybrids have in some layers.
+#: The quadratic baseline that other mixers are compared with, also used in some layers of hybrids.
 ATTENTION = "softmax"
-#: The mixer that does not mix.
+#: The control that does not mix tokens at all.
 CONTROL = "none"
 
 
 def register(name: str, entry: Entry) -> None:
-    """Add a mixer for this process, as if it had come with the package.
+    """Register a mixer in this process, as if it were built in.
+
+    Args:
+        name: what to call it, as in ``--mixer name``.
+        entry: its classes, cost and source.
 
     Raises:
-        SubquadError: the entry holds no mixer, or the name is taken.
+        SubquadError: the entry has no valid mixer class, or the name is already taken.
+
+    Example::
+
+        register("mine", Entry(None, MyCausalMixer, "O(t·d)", "this paper"))
     """
     MIXERS.register(name, entry)
 
 
 def names(*, causal: bool) -> list[str]:
-    """The mixers that exist in this direction."""
+    """Names of all mixers that have a causal (or bidirectional) form."""
     return [name for name, entry in MIXERS.items() if entry.cls(causal)]
 
 
 def class_of(name: str, *, causal: bool) -> type[Mixer]:
-    """The class behind ``name`` in this direction.
+    """The class that implements ``name`` in the causal (or bidirectional) direction.
 
     Raises:
-        ValueError: no such mixer, or it has no form in this direction; those that qualify are
-            listed.
+        ValueError: there is no such mixer, or it has no such form; the message lists those that do.
     """
     kind = "causal" if causal else "bidirectional"
     if name not in MIXERS:
@@ -94,26 +100,40 @@ def class_of(name: str, *, causal: bool) -> type[Mixer]:
     cls = MIXERS[name].cls(causal)
     if cls is None:
         raise ValueError(
-            f"mixer {name!r} has no {kind} form; those that have: {', '.join(names(causal=causal))}"
+            f"mixer {name!r} has no {kind} form; mixers with one: {', '.join(names(causal=causal))}"
         )
     return cls
 
 
 def options(name: str, *, causal: bool) -> dict[str, Any]:
-    """The keyword options of a mixer and their defaults (``inspect.Parameter.empty`` if none).
+    """A mixer's keyword options and their defaults (``inspect.Parameter.empty`` where required).
 
     Raises:
-        ValueError: as ``class_of``.
+        ValueError: as for ``class_of``.
     """
     parameters = inspect.signature(class_of(name, causal=causal)).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
 
 
 def build(name: str, d: int, *, causal: bool, **chosen: Any) -> Mixer:
-    """Make the mixer ``name`` of width ``d`` with its own keyword options.
+    """Build the mixer ``name`` for model width ``d``.
+
+    Args:
+        name: one of ``names(causal=causal)``.
+        d: model width.
+        causal: the causal form, or the bidirectional one.
+        **chosen: the mixer's own keyword options (see ``options``).
+
+    Returns:
+        A module that maps ``[b, t, d]`` to ``[b, t, d]``.
 
     Raises:
-        ValueError: an unknown mixer, direction or option; the right ones are listed.
+        ValueError: unknown mixer or option, or no such form; the message lists the valid ones.
+
+    Example::
+
+        mixer = build("linear", 64, causal=True, heads=4)
+        y, state = mixer.scan(torch.randn(2, 10, 64))
     """
     known = options(name, causal=causal)
     for option in chosen:

@@ -1,20 +1,22 @@
-"""The contract of a token mixer: what a model may ask of one, and what it must promise.
+"""The interface of a token mixer, and the guarantees that every mixer must give.
 
-A mixer moves information between the tokens of a row and does nothing else: no residual, no norm,
-no position code, no dropout on the residual path. Those belong to the block
-(``subquad.models.block``).
+A mixer moves information between the tokens of a sequence ("row") and does nothing else: no
+residual connection, no normalisation, no positional encoding, no dropout on the residual path.
+Those belong to the block (``subquad.models.block``).
 
-* ``Mixer`` reads a whole row at once (bidirectional).
+* ``Mixer`` reads a whole sequence at once (bidirectional).
 * ``CausalMixer`` can stream: it is defined by ``scan``, which consumes any number of tokens and
   carries a ``State``. Training, prefill, continuation and one-token decoding are that one method.
 
-The *type* says whether a mixer can generate; there is no flag.
+The *type* says whether a mixer can generate; there is no separate flag.
 
-What else a model, an export or a page of figures asks, the mixer answers itself, by methods that
-have a default (``explain``, ``operations``, ``for_graph``, ``page_layer``, ``engine_layer``, …).
+Anything else that models, exports or reports need to know, they ask the mixer itself, through
+methods with a default (``explain``, ``operations``, ``for_graph``, ``page_layer``,
+``engine_layer``, …).
 
-Five equalities hold for every mixer, dtype and length: padded = unpadded; alone = in a batch;
-one pass = any split = token by token; fresh = reused; saved and loaded = kept.
+For every mixer, dtype and length, the result must not depend on padding, on the other sequences in
+the batch, on how a sequence is split over several ``scan`` calls, on whether the module has been
+used before, or on saving and reloading a state.
 """
 
 import functools
@@ -36,22 +38,23 @@ R = TypeVar("R")
 
 
 class Mixer(nn.Module, ABC):
-    """A bidirectional token mixer: every output may depend on every real token of its row.
+    """A bidirectional token mixer: each output may depend on every real token of its sequence.
 
-    Args: ``d`` width of the model; further options are keywords of the subclass.
+    Args:
+        d: model width. Subclasses add their own keyword-only options.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         checking.guard(cls)
 
-    #: False for the control that leaves every token alone.
+    #: False for the control, which leaves every token as it is.
     mixes: ClassVar[bool] = True
-    #: True where a token reads its neighbours only, however long the row is.
+    #: True if a token reads only its neighbours, however long the sequence is.
     local: ClassVar[bool] = False
-    #: The standard ONNX operator that it can be exported as; None = it has none.
+    #: The standard ONNX operator that the mixer can be exported as, if there is one.
     onnx_operator: ClassVar[str | None] = None
-    #: The one length that the mixer is made for; None = any.
+    #: The only sequence length that the mixer accepts; None for any length.
     fixed_length: int | None = None
 
     def __init__(self, d: int) -> None:
@@ -60,49 +63,55 @@ class Mixer(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        """Mix ``x`` ``[b, t, d]``; ``mask`` ``[b, t]`` is True at real tokens.
+        """Mix the tokens of each sequence.
 
-        Masked positions neither give nor receive: their output is zero, and a row without any
-        real token is zero throughout.
+        Args:
+            x: ``[b, t, d]``.
+            mask: ``[b, t]``, True at real tokens; None if there is no padding.
+
+        Returns:
+            ``[b, t, d]``, zero at padding. Padding never affects the output at real tokens.
         """
 
     @classmethod
     def completed(cls, chosen: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-        """``chosen`` options and, of those that were not chosen, what the mixer takes from the
-        model and its data: ``given`` may hold ``heads``, ``length`` of the longest row, and
-        ``row``, the values in a row of a picture. By default the options that have no default."""
+        """The ``chosen`` options, completed with those the mixer takes from the model and its data.
+
+        ``given`` may hold ``heads``, ``length`` (of the longest sequence) and ``row`` (values per
+        row of an image). By default, a mixer takes those of its options that have no default.
+        """
         own = inspect.signature(cls).parameters.values()
         required = {p.name for p in own if p.kind is p.KEYWORD_ONLY and p.default is p.empty}
         return {name: given[name] for name in given if name in required} | chosen
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:  # noqa: ARG002
-        """What it makes of ``x`` (fp32 or wider), for people to look at. By default nothing."""
+        """What can be shown of how the mixer treats ``x`` (fp32 or wider). By default, nothing."""
         return Explanation()
 
     def operations(self, length: int) -> float:  # noqa: ARG002
-        """Floating-point operations for a row of ``length`` tokens that torch's counter does not
-        see (it sees matrix products)."""
+        """Floating-point operations for a sequence of ``length`` tokens that torch's FLOP counter
+        misses (it counts matrix products only)."""
         return 0.0
 
     def for_graph(self, form: GraphForm) -> "Mixer":  # noqa: ARG002
-        """The mixer that a graph is traced from: same weights, same results, operations that ONNX
-        knows, and nothing chosen by what a tensor holds. By default itself.
+        """The module to trace for export: same weights and results, only operations that ONNX has,
+        and no branches that depend on the values in a tensor. By default, the mixer itself.
 
         Raises:
-            UsageError: there is none; the reason is given.
+            UsageError: it cannot be exported in this form; the message says why.
         """
         return self
 
     def page_layer(self) -> PageLayer | None:
-        """The mixer as a page computes it; None where a page has no code for it.
+        """How an exported web page computes this mixer; None if the page has no code for it.
 
         Raises:
-            UsageError: a page has the mixer, but not with these options; they are named.
+            UsageError: the page supports the mixer, but not with these options; they are named.
         """
         return None
 
     def scan(self, *_: Any, **__: Any) -> Any:
-        """Only causal mixers stream.
+        """Only causal mixers can stream (``CausalMixer.scan``).
 
         Raises:
             TypeError: always.
@@ -111,16 +120,24 @@ class Mixer(nn.Module, ABC):
 
 
 class CausalMixer(Mixer):
-    """A mixer whose output at i depends on tokens up to i only, and can therefore stream."""
+    """A mixer whose output at position i depends only on tokens up to i, so that it can stream."""
 
     @abstractmethod
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, State]:
-        """Consume ``x`` ``[b, t, d]`` after what ``state`` has seen; return outputs and new state.
+        """Read more tokens, continuing from ``state``.
 
-        ``state=None`` is the beginning. A state of another mixer is refused. Masked tokens leave
-        the state as it was.
+        Args:
+            x: ``[b, t, d]``, any number of tokens.
+            state: what an earlier call returned; None at the start of the sequence.
+            mask: ``[b, t]``, True at real tokens. Masked tokens leave the state unchanged.
+
+        Returns:
+            The outputs ``[b, t, d]``, and the state after the last token.
+
+        Raises:
+            TypeError: the state belongs to another kind of mixer.
         """
 
     @final  # type: ignore[misc]  # torch declares forward as an attribute
@@ -135,8 +152,8 @@ class CausalMixer(Mixer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> State:
-        """The state of ``rows`` rows of which nothing has been read, for activations of ``dtype``;
-        device and dtype are those of the weights unless given."""
+        """The initial state of ``rows`` sequences, before any token has been read, for activations
+        of ``dtype``. Device and dtype default to those of the weights."""
         like = next(self.parameters(), torch.empty(0))
         nothing = torch.zeros(
             rows, 0, self.d, device=device or like.device, dtype=dtype or like.dtype
@@ -144,28 +161,31 @@ class CausalMixer(Mixer):
         return self.scan(nothing)[1]
 
     def engine_layer(self) -> EngineLayer | None:
-        """The mixer as a layer of the step engine; None where the engine cannot run it."""
+        """The mixer as a layer of the C++ step engine; None if the engine cannot run it."""
         return None
 
 
 def zero_padding(y: Sequence, mask: Mask | None) -> Sequence:
-    """Zeros at masked positions (also where ``y`` holds NaN or infinity). On the way in it keeps
-    padding from spoiling gradients: a weight of zero does not silence a NaN, 0 · NaN is NaN."""
+    """``y`` with zeros at masked positions, even where it holds NaN or infinity.
+
+    Applied to inputs, this protects the gradients as well: multiplying padding by zero would not be
+    enough, because 0 · NaN is NaN.
+    """
     return y if mask is None else y.masked_fill(~mask.unsqueeze(-1), 0)
 
 
 def divide(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, and zero where the denominator is (nothing has been seen)."""
+    """numerator / denominator, or zero where the denominator is zero (no token seen yet)."""
     empty = denominator == 0
     return (numerator / denominator.masked_fill(empty, 1)).masked_fill(empty, 0)
 
 
 def at_own_precision(form: Callable[P, R]) -> Callable[P, R]:
-    """Compute ``form`` in the dtypes it is written in. Autocast would take the products of its
-    fp32 sums to half precision."""
+    """Run ``form`` with autocast disabled, which would compute the matrix products of its fp32 sums
+    in half precision."""
 
     @functools.wraps(form)
-    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
+    def without_autocast(*args: P.args, **kwargs: P.kwargs) -> R:
         found = (a for a in (*args, *kwargs.values()) if isinstance(a, Tensor))
         device = next(found).device.type
         if not torch.is_autocast_enabled(device):
@@ -173,15 +193,15 @@ def at_own_precision(form: Callable[P, R]) -> Callable[P, R]:
         with torch.autocast(device, enabled=False):
             return form(*args, **kwargs)
 
-    return wide
+    return without_autocast
 
 
 def head_width(d: int, heads: int) -> int:
     """Width of one head.
 
     Raises:
-        ValueError: ``d`` is not a multiple of ``heads``; both numbers are named.
+        ValueError: ``d`` is not a multiple of ``heads``; the message names both.
     """
     if not isinstance(heads, int) or isinstance(heads, bool) or heads < 1 or d % heads:
-        raise ValueError(f"width d={d} does not divide into heads={heads}")
+        raise ValueError(f"width d={d} is not divisible by heads={heads}")
     return d // heads

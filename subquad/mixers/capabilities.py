@@ -1,6 +1,6 @@
-"""What a mixer answers when others ask: what it weighs, and as what it runs outside torch.
+"""What a mixer can tell about itself: which tokens it attends to, and how it runs outside torch.
 
-Every question has a default in ``base``; a mixer with more to say overrides the method.
+Each of these has a default in ``base``; a mixer overrides the methods that apply to it.
 """
 
 from abc import ABC, abstractmethod
@@ -15,24 +15,24 @@ from subquad.mixers.state import State
 
 @dataclass(frozen=True)
 class Channel:
-    """How the heads of one channel weigh tokens."""
+    """The weights that each head gives to the tokens of a sequence."""
 
     weights: Tensor
-    """``[b, t, h]``: they add up to one over the row, and are zero at padding."""
+    """``[b, t, h]``: they sum to one over the sequence and are zero at padding."""
     scores: Tensor
-    """``[b, t, h]``: before they were divided among the row; what a token gets by itself."""
+    """``[b, t, h]``: the same before normalisation over the sequence."""
 
     @classmethod
     def of(cls, amounts: Tensor) -> "Channel":
-        """Amounts ``[b, t, h]`` as parts of each row's sum; zeros where there is nothing."""
+        """Non-negative amounts ``[b, t, h]``, normalised over each sequence; zeros if all are."""
         total = amounts.sum(1, keepdim=True)
         return cls(amounts / total.masked_fill(total == 0, 1), amounts)
 
 
 @dataclass(frozen=True)
 class Features:
-    """What is written to a state Σ φ(K) Vᵀ and read from it, ``[b, h, t, k]``; φ(K) and V are zero
-    at padding."""
+    """What is written to and read from a state Σ φ(K) Vᵀ, ``[b, h, t, k]``; φ(K) and V are zero at
+    padding."""
 
     phi_q: Tensor
     phi_k: Tensor
@@ -41,63 +41,64 @@ class Features:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a mixer makes of a row, as far as it can be shown."""
+    """What can be shown of how a mixer treats a sequence."""
 
     channels: dict[str, Channel] = field(default_factory=dict)
-    """The places where it weighs tokens, by name."""
+    """Each place where the mixer weights tokens, by name."""
     attention: Tensor | None = None
-    """An attention map ``[b, h, reader, read]``."""
+    """An attention map ``[b, h, query, key]``."""
     features: Features | None = None
     frequencies: bool = False
-    """It mixes frequencies: the spectrum of what comes to it is worth a look."""
+    """The mixer works on frequencies, so that the spectrum of its input is worth plotting."""
 
 
-#: What a mixer's graph is for: whole rows, many tokens after a state, one token after a state, or
-#: the last two by a standard operator that the mixer names (``Mixer.onnx_operator``).
+#: What an exported graph of a mixer computes: whole sequences, many tokens continuing a state, one
+#: token continuing a state, or both of these with a standard operator (``Mixer.onnx_operator``).
 GraphForm = Literal["rows", "many", "one", "operator"]
 
-#: The domain of an operator that torch's exporter does not know yet; the export moves it to ONNX's.
+#: A placeholder domain for operators that torch's exporter does not support yet; the export then
+#: moves them to ONNX's own domain.
 OPERATOR_DOMAIN = "subquad"
 
 
 @dataclass(frozen=True)
 class PageLayer:
-    """A mixer as the code of a page computes it."""
+    """A mixer as an exported web page computes it."""
 
     kind: str
-    """Its function there."""
+    """The JavaScript function that computes it."""
     options: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
-    """The page's name of each of its weights → the module that has it, as seen from the mixer."""
+    """The page's name for each weight → the submodule of the mixer that holds it."""
 
 
 class EngineLayer(ABC):
     """A causal mixer as a layer of the step engine (``kernels/csrc/model.h``)."""
 
     kind: ClassVar[Literal["local", "attention"]]
-    """The engine's two kinds of layers; local ones lie below all others."""
+    """The engine has two kinds of layers; all local layers come below the others."""
 
     @abstractmethod
     def settings(self) -> dict[str, int]:
-        """What the engine has one number of, for all layers of the kind."""
+        """Settings that the engine shares between all layers of this kind."""
 
     @abstractmethod
     def weights(self) -> Iterator[Tensor | nn.Linear]:
-        """In the engine's order. Tensors stay fp32; those of a ``Linear`` are rounded as asked."""
+        """In the engine's order. Plain tensors stay fp32; ``Linear`` weights may be quantised."""
 
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of the layer's part of a stream's memory, in numbers."""
+        """Shape of this layer's part of a stream's state buffer."""
 
     @abstractmethod
     def read(self, memories: Sequence[Tensor], positions: Sequence[int]) -> State:
-        """The state of several streams, each given by its memory and its position."""
+        """The state of several streams, from their buffers and positions."""
 
     @abstractmethod
     def write(self, memory: Tensor, state: State, row: int, position: int) -> None:
-        """Put ``row`` of ``state`` into a stream's memory."""
+        """Write row ``row`` of ``state`` to a stream's buffer."""
 
 
 def filled(n: int) -> int:
-    """The engine keeps rows of ``n`` numbers in this many."""
+    """``n`` rounded up to a multiple of 16: the engine pads rows of ``n`` numbers to this size."""
     return -(-n // 16) * 16

@@ -1,5 +1,5 @@
-"""What a mixer is given, looked at before it is used: an error that names the argument, what it is
-and what it must be, instead of one from the middle of a formula."""
+"""Checks of a mixer's arguments, so that a wrong tensor gets an error that says what it is and what
+it must be, rather than one from deep inside a formula."""
 
 import functools
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 
 def guard(mixer: type) -> None:
-    """Let a class of mixers look at its arguments. Sizes and dtypes only: nothing is computed, and
-    while a compiler or exporter traces, nothing is looked at."""
+    """Make a mixer class check the shapes and dtypes of its arguments, except while a compiler or
+    exporter is tracing."""
     own = vars(mixer)
     for name, wrapped in (("forward", _forward), ("scan", _scan)):
         method = own.get(name)
@@ -23,7 +23,7 @@ def guard(mixer: type) -> None:
 
 
 def _made(method: Callable[..., None]) -> Callable[..., None]:
-    """Remember the width; a mixer that is made of another's parts has none to remember."""
+    """Record the width ``d`` for the checks; a mixer made of another's parts has none to record."""
 
     @functools.wraps(method)
     def init(self: Any, d: Any, *more: Any, **options: Any) -> None:
@@ -54,20 +54,20 @@ def _scan(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check(mixer: Any, x: Tensor, mask: Tensor | None) -> None:
     """Raises:
-    ValueError: ``x`` is no ``[b, t, d]`` of floating-point numbers, or ``mask`` no bool ``[b, t]``.
+    ValueError: ``x`` is not floating-point ``[b, t, d]``, or ``mask`` is not bool ``[b, t]``.
     """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return
     d = getattr(mixer, "width_given", None)
     if x.dim() != 3 or (d is not None and x.shape[2] != d) or not x.is_floating_point():
         raise ValueError(
-            f"x is {_named(x)}; {type(mixer).__name__} mixes floating-point numbers of shape "
+            f"x is {_named(x)}; {type(mixer).__name__} takes floating-point tensors of shape "
             f"[b, t, {'d' if d is None else d}]"
         )
     if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
         raise ValueError(
-            f"mask is {_named(mask)}; it must be torch.bool of shape {list(x.shape[:2])}, True at "
-            "real tokens"
+            f"mask is {_named(mask)}; it must be torch.bool of shape {list(x.shape[:2])}, "
+            "with True at real tokens"
         )
 
 

@@ -1,14 +1,14 @@
-"""Masked convolution: the neighbours in a picture, of which the later ones are not known yet.
+"""Masked convolution over an image: only pixels that come before the current one are read.
 
 Van den Oord, Kalchbrenner, Kavukcuoglu, "Pixel Recurrent Neural Networks", ICML 2016 (arXiv
-1601.06759), masked convolutions, here depthwise. A picture is read in raster order, in rows of
-``row`` values; the token at i is the last one known when the next is to be told. For channel c:
+1601.06759), masked convolutions, here depthwise. An image is read in raster order, in rows of
+``row`` values; token i is the last one known when token i + 1 is predicted. For channel c:
 
     y_i,c = Σ_{j<w} W_j,c x_{i-j},c  +  Σ_{r=1..a} Σ_{s=-n..n} W_r,s,c x_{i+1-r·row+s},c
 
-the last w tokens, and from each of the a rows above those up to n to the left and to the right of
-the place that comes next. A tap that leaves the picture at a side reads the row before or after.
-Cost: O(t·d·(w + a(2n+1))); the state is the last a·row + n - 1 inputs.
+that is, the last w tokens and, in each of the a rows above, the values up to n to the left and
+right of the position to be predicted. Taps that cross the left or right edge wrap into the adjacent
+row. Cost: O(t·d·(w + a(2n+1))); the state is the last a·row + n - 1 inputs.
 """
 
 from typing import Any
@@ -19,18 +19,23 @@ from torch import Tensor, nn
 
 from subquad.mixers.convolution.depthwise import DepthwiseConvolution
 
-#: Values in a row, where no picture says it (MNIST's); rows above; to either side; in the own row.
+#: Defaults: values per row (MNIST's, if the data does not say), rows above, values to either side,
+#: values in the current row.
 ROW, ABOVE, SIDE, WIDTH = 28, 4, 3, 4
 
 
 class MaskedConvolution(DepthwiseConvolution):
-    """What is near in a picture, as far as it is known.
+    """A causal depthwise convolution over the neighbourhood of a pixel.
 
-    Args: ``d`` width of the model; ``row`` values in a row of the picture (its width times its
-    channels); ``above`` rows a; ``side`` n; ``width`` last tokens w.
+    Args:
+        d: model width.
+        row: values per row of the image (its width times its channels).
+        above: rows above the current one that are read, a.
+        side: values to either side in those rows, n.
+        width: tokens of the current row that are read, w.
 
     Raises:
-        ValueError: a size that cannot be, or with which a tap would lie in what is not known yet.
+        ValueError: a size is out of range, or a tap would read tokens that are not known yet.
     """
 
     def __init__(
@@ -49,7 +54,7 @@ class MaskedConvolution(DepthwiseConvolution):
 
     @classmethod
     def completed(cls, chosen: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-        """A row as long as the picture's; in narrow ones it looks less far to the sides."""
+        """Takes ``row`` from the image; ``side`` is reduced if the image is narrow."""
         if "row" not in given:
             return chosen
         return {"row": given["row"], "side": min(SIDE, given["row"] - 1)} | chosen
@@ -62,7 +67,7 @@ class MaskedConvolution(DepthwiseConvolution):
 
 
 def lags(row: int, above: int, side: int, width: int) -> tuple[int, ...]:
-    """How many tokens back each tap reads, the least first."""
+    """How many tokens back each tap reads, in increasing order."""
     rows = {r * row - 1 + s for r in range(1, above + 1) for s in range(-side, side + 1)}
     return tuple(sorted(rows | set(range(width))))
 
@@ -77,4 +82,6 @@ def _check(row: int, above: int, side: int, width: int) -> None:
         if value < least:
             raise ValueError(f"{name}={value} must be at least {least}")
     if above and side >= row:
-        raise ValueError(f"side={side} must be less than a row, row={row}: the rest is not known")
+        raise ValueError(
+            f"side={side} must be less than row={row}: further taps would read the future"
+        )

@@ -1,4 +1,4 @@
-"""When the C++ core takes a tensor from the forms in torch."""
+"""When a computation goes to the C++ core rather than to torch."""
 
 import torch
 from torch import Tensor
@@ -8,16 +8,17 @@ DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
 def core_serves(x: Tensor) -> bool:
-    """Whether the C++ core is in use and takes this tensor: it is on the CPU, and nobody
-    differentiates forward."""
+    """Whether the C++ core is in use and can process this tensor: it is on the CPU, and no
+    forward-mode derivatives are being taken."""
     from subquad.kernels.loading import CORE
 
     return x.device.type == "cpu" and CORE is not None and forward_ad._current_level < 0
 
 
 def core_serves_plainly(x: Tensor) -> bool:
-    """The same for what is no operator of torch: an ordinary tensor that nobody traces (a compiler
-    fuses torch's own form, an exporter needs it)."""
+    """The same for kernels that are not registered as torch operators: these take only ordinary
+    tensors, and only when nothing is being traced (compilers fuse the torch version better, and
+    exporters need it)."""
     from subquad.kernels.loading import traced
 
     return (

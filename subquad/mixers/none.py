@@ -1,7 +1,7 @@
-"""No mixing at all: the control that says what the feed-forward layers can do alone.
+"""No mixing at all: a control that shows what the feed-forward layers can do on their own.
 
 FNet's "FF-only" encoder (Lee-Thorp et al. 2021, section 4): the mixing sublayer is the identity,
-so the block's residual doubles its input. Cost: nothing.
+so that the block's residual connection doubles its input. Cost: nothing.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,15 @@ from subquad.shapes import Mask, Sequence
 
 @dataclass(frozen=True)
 class Nothing(State):
-    """There is nothing to remember."""
+    """An empty state."""
 
 
 class NoMixing(CausalMixer):
-    """The identity. It looks neither back nor ahead, so it serves both ways. Args: ``d`` width."""
+    """The identity, usable as a bidirectional and as a causal mixer.
+
+    Args:
+        d: model width.
+    """
 
     mixes: ClassVar[bool] = False
 
@@ -26,7 +30,7 @@ class NoMixing(CausalMixer):
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, Nothing]:
         if state is not None and not isinstance(state, Nothing):
-            raise TypeError(f"no mixing continues Nothing, not {type(state).__name__}")
+            raise TypeError(f"NoMixing continues a Nothing state, not {type(state).__name__}")
         return zero_padding(x, mask), Nothing()
 
     def page_layer(self) -> PageLayer:

@@ -1,4 +1,4 @@
-"""Softmax-weighted sums of a row: one vector per head, or weights to look at."""
+"""Softmax-weighted sums over a sequence, and the weights on their own."""
 
 import torch
 from einops import rearrange
@@ -11,7 +11,8 @@ from subquad.shapes import Mask, Sequence
 
 @at_own_precision
 def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b 1 d"]:
-    """Softmax-weighted sum over the real tokens, a weight per head; zeros for an empty row."""
+    """Softmax-weighted sum over the real tokens, with one weight per head; zeros if there are
+    none."""
     weights = softmax_over_time(scores, mask)
     x = zero_padding(x, mask)
     heads = rearrange(x.to(weights.dtype), "b t (h k) -> b h t k", h=scores.shape[-1])
@@ -20,10 +21,10 @@ def pool(x: Sequence, scores: Float[Tensor, "b t h"], mask: Mask | None) -> Floa
 
 
 def softmax_over_time(scores: Float[Tensor, "b t h"], mask: Mask | None) -> Float[Tensor, "b t h"]:
-    """Weights in fp32 (fp64 stays), zero at masked tokens."""
-    wide = torch.promote_types(scores.dtype, torch.float32)
+    """Softmax over the sequence in fp32 (or fp64 if given), zero at masked tokens."""
+    dtype = torch.promote_types(scores.dtype, torch.float32)
     if mask is None:
-        return scores.to(wide).softmax(dim=1)
+        return scores.to(dtype).softmax(dim=1)
     hidden = ~mask.unsqueeze(-1)
-    lowest = torch.finfo(wide).min
-    return scores.to(wide).masked_fill(hidden, lowest).softmax(dim=1).masked_fill(hidden, 0)
+    lowest = torch.finfo(dtype).min
+    return scores.to(dtype).masked_fill(hidden, lowest).softmax(dim=1).masked_fill(hidden, 0)

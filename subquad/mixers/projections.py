@@ -1,4 +1,4 @@
-"""The four projections of multi-head attention, shared by the softmax and the linear mixer."""
+"""The four projections of multi-head attention, shared by softmax and linear attention."""
 
 from einops import rearrange
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from subquad.shapes import Heads, Sequence, Values
 
 
 class Projections(nn.Module):
-    """W_Q, W_K, W_V in one matrix, split into heads; and W_O back."""
+    """W_Q, W_K and W_V in one matrix, split into heads, and the output projection W_O."""
 
     def __init__(self, d: int, heads: int) -> None:
         super().__init__()

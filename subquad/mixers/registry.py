@@ -1,12 +1,12 @@
-"""Mixers by name: those that come with the package, those that are registered in Python, and those
-of other packages, which declare them as entry points.
+"""Mixers by name: the built-in ones, those registered in Python, and those that other packages
+declare as entry points.
 
 A package adds a mixer with two lines of its ``pyproject.toml``::
 
     [project.entry-points."subquad.mixers"]
     name = "module:entry"    # an Entry
 
-Entry points are looked up when a name is not known or all names are asked for, not at import.
+Entry points are loaded when an unknown name is looked up or all names are listed, not at import.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,21 +21,28 @@ GROUP = "mixers"
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table that ``subquad mixers`` prints."""
+    """One row of the table that ``subquad mixers`` prints.
+
+    Args:
+        bidirectional: the class that reads whole sequences, or None.
+        causal: the class that can stream, or None.
+        cost: time complexity, as text.
+        source: authors and year.
+        aliases: former names, which still work but are not listed.
+    """
 
     bidirectional: type[Mixer] | None
     causal: type[CausalMixer] | None
     cost: str
     source: str
     aliases: tuple[str, ...] = ()
-    """Former names: they are understood, but not listed."""
 
     def cls(self, causal: bool) -> type[Mixer] | None:
         return self.causal if causal else self.bidirectional
 
 
 class Registry(Mapping[str, Entry]):
-    """Entries by name; an alias finds its entry."""
+    """A read-only mapping from names and aliases to entries."""
 
     def __init__(self, entries: dict[str, Entry]) -> None:
         self._entries: dict[str, Entry] = {}
@@ -48,7 +55,7 @@ class Registry(Mapping[str, Entry]):
         """Add a mixer.
 
         Raises:
-            SubquadError: it is no ``Entry`` of mixers, or a name is taken; what was found is named.
+            SubquadError: it is not an ``Entry`` of mixer classes, or a name is already taken.
         """
         if not isinstance(entry, Entry):
             raise SubquadError(f"mixer {name!r} must be an Entry, not {entry!r}")
@@ -64,14 +71,14 @@ class Registry(Mapping[str, Entry]):
                 found = there.bidirectional or there.causal
                 assert found is not None
                 raise SubquadError(
-                    f"mixer {name!r}: the name {one!r} belongs to {found.__module__}."
-                    f"{found.__qualname__} already; register it under another"
+                    f"mixer {name!r}: the name {one!r} already belongs to {found.__module__}."
+                    f"{found.__qualname__}; register it under another name"
                 )
         self._entries[name] = entry
         self._names |= dict.fromkeys((name, *entry.aliases), name)
 
     def canonical(self, name: str) -> str:
-        """The listed name behind ``name``; ``name`` itself if there is none."""
+        """The listed name that ``name`` is an alias of; unknown names are returned unchanged."""
         if name not in self._names:
             self._search()
         return self._names.get(name, name)

@@ -1,4 +1,4 @@
-"""Softmax attention: the baseline that everything here is measured against.
+"""Softmax attention: the baseline that everything here is compared with.
 
 Vaswani et al., "Attention is all you need", 2017; in the notation of Katharopoulos et al. 2020:
 
@@ -22,7 +22,7 @@ from subquad.mixers.capabilities import Channel, Explanation
 from subquad.mixers.projections import Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
 
-#: Queries, of which there may be fewer than keys, and what each of them reads.
+#: Queries, of which there may be fewer than keys, and the result for each of them.
 Queries: TypeAlias = Float[Tensor, "b h q k"]
 Read: TypeAlias = Float[Tensor, "b h q m"]
 
@@ -36,10 +36,12 @@ class KVCache(State):
     real: Bool[Tensor, "b t"]
 
     def extended(self, k: Heads, v: Values, real: Bool[Tensor, "b t"]) -> "KVCache":
-        """A cache with these after the others; this one stays as it is. Without gradients there is
-        spare room at the end, twice as much whenever it runs out, so that a token costs a copy of
-        itself and not of all before it. Whoever comes first takes the room; a second continuation
-        of the same cache gets room of its own."""
+        """A new cache with these tokens appended; this one is unchanged.
+
+        Without gradients the buffers have spare capacity, which doubles whenever it runs out, so
+        that appending a token does not copy all those before it. If the same cache is continued
+        twice, the first continuation uses the spare capacity and the second gets new buffers.
+        """
         if torch.is_grad_enabled() or torch.compiler.is_compiling():
             return KVCache(
                 k=torch.cat([self.k, k], dim=2),
@@ -63,7 +65,7 @@ class KVCache(State):
 
 @dataclass
 class _Room:
-    """Buffers that caches are the beginnings of."""
+    """Buffers with spare capacity; each cache is a view of their beginning."""
 
     k: Tensor
     v: Tensor
@@ -72,7 +74,7 @@ class _Room:
 
     @classmethod
     def around(cls, cache: KVCache, size: int) -> "_Room":
-        """A copy of ``cache`` with room for ``size`` tokens."""
+        """A copy of ``cache`` with capacity for ``size`` tokens."""
         b, h, t, _ = cache.k.shape
         k, v = (x.new_empty(b, h, size, x.shape[-1]) for x in (cache.k, cache.v))
         real = cache.real.new_zeros(b, size)
@@ -90,7 +92,7 @@ class _Room:
 def definition(
     q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None
 ) -> Read:
-    """Softmax in fp32 (fp64 stays) over the allowed keys; a query that may read none gets zeros."""
+    """Softmax in fp32 (or fp64 if given) over the allowed keys; zeros for a query that has none."""
     weights = attention_map(q, k, allowed)
     return (weights @ v.to(weights.dtype)).to(v.dtype)  # Eq. (2)
 
@@ -99,17 +101,17 @@ def definition(
 def attention_map(
     q: Queries, k: Heads, allowed: Bool[Tensor, "b q t"] | None = None
 ) -> Float[Tensor, "b h q t"]:
-    """How much of each key every query reads; zeros for a query that may read none."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    scores = q.to(wide) @ k.to(wide).mT / math.sqrt(q.shape[-1])
+    """The attention weights of every query over the keys; zeros for a query that may read none."""
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(dtype) @ k.to(dtype).mT / math.sqrt(q.shape[-1])
     if allowed is None:
         return scores.softmax(-1)
     hidden = ~allowed.unsqueeze(1)
-    return scores.masked_fill(hidden, torch.finfo(wide).min).softmax(-1).masked_fill(hidden, 0)
+    return scores.masked_fill(hidden, torch.finfo(dtype).min).softmax(-1).masked_fill(hidden, 0)
 
 
 def fused(q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None = None) -> Read:
-    """The same through torch's fused kernel."""
+    """The same by torch's fused kernel."""
     mask = None if allowed is None else allowed.unsqueeze(1)
     y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     if allowed is None:
@@ -118,7 +120,12 @@ def fused(q: Queries, k: Heads, v: Values, allowed: Bool[Tensor, "b q t"] | None
 
 
 class SoftmaxAttention(Mixer):
-    """Bidirectional softmax attention, Eq. (2). Args: ``d`` width; ``heads``."""
+    """Bidirectional softmax attention, Eq. (2).
+
+    Args:
+        d: model width, a multiple of ``heads``.
+        heads: number of attention heads.
+    """
 
     def __init__(self, d: int, *, heads: int) -> None:
         super().__init__(d)
@@ -135,7 +142,12 @@ class SoftmaxAttention(Mixer):
 
 
 class CausalSoftmaxAttention(CausalMixer):
-    """Causal softmax attention with a KV cache, Eq. (2). Args: ``d`` width; ``heads``."""
+    """Causal softmax attention with a KV cache, Eq. (2).
+
+    Args:
+        d: model width, a multiple of ``heads``.
+        heads: number of attention heads.
+    """
 
     def __init__(self, d: int, *, heads: int) -> None:
         super().__init__(d)
@@ -163,7 +175,7 @@ class CausalSoftmaxAttention(CausalMixer):
 def _map(
     projections: Projections, x: Sequence, mask: Mask | None, *, causal: bool
 ) -> Float[Tensor, "b h t t"]:
-    """The attention map of a row; padding neither reads nor is read."""
+    """The attention map of a sequence, zero for padding both as query and as key."""
     q, k, _ = projections.split(zero_padding(x, mask))
     b, t, _ = x.shape
     allowed = torch.ones(b, t, t, dtype=torch.bool, device=x.device)
@@ -174,7 +186,7 @@ def _map(
 
 
 def _visible(real: Bool[Tensor, "b s"], t: int) -> Bool[Tensor, "b t s"]:
-    """Which of the ``s`` cached tokens each of the last ``t`` queries may read."""
+    """Which of the ``s`` cached tokens each of the last ``t`` queries may attend to."""
     s = real.shape[1]
     not_ahead = torch.ones(t, s, dtype=torch.bool, device=real.device).tril(s - t)
     return rearrange(real, "b s -> b 1 s") & not_ahead

@@ -1,4 +1,4 @@
-"""The shape of a model: every choice that is not the data's, with its default in the field."""
+"""The architecture of a model: every choice that does not depend on the data, with its default."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -10,66 +10,73 @@ from subquad.mixers import ATTENTION, MIXERS, Mixer, build, class_of
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """What a model is made of. Tasks override some defaults (``subquad.tasks``)."""
+    """The architecture of a model. Tasks override some of the defaults (``subquad.tasks``)."""
 
     mixers: tuple[str, ...] = ("linear",)
-    """Mixer of each layer, bottom first; the last one named serves all layers above it."""
+    """Mixer of each layer, separated by commas, from bottom to top; the last one is used for all
+    remaining layers."""
     mixer_options: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Options of a mixer beside ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
+    """Options of a mixer other than ``heads``: ``{"linear": {"feature_map": "relu"}}``."""
     hybrid: str | None = None
-    """Softmax attention in N of the layers: top:N, bottom:N, middle:N or mixed:N."""
+    """Use softmax attention in N of the layers: top:N, bottom:N, middle:N or mixed:N (evenly
+    spaced)."""
     layers: int = 2
-    """Blocks, each a mixer and a feed-forward network."""
+    """Number of blocks, each a mixer and a feed-forward network."""
     d: int = 256
-    """Width of the model."""
+    """Model width (hidden size)."""
     heads: int = 4
-    """Heads of the mixers that have any."""
+    """Number of heads, for mixers that have heads."""
     ff: int = 512
-    """Width inside the feed-forward layer."""
+    """Hidden width of the feed-forward networks."""
     norm: Literal["pre", "post"] = "post"
-    """Layer norm before each sublayer, or after each residual (as in all three papers)."""
+    """Layer normalisation before each sublayer (pre), or after each residual connection (post, as
+    in all three papers)."""
     norm_eps: float = 1e-5
-    """Added to the variance in layer norms."""
+    """Epsilon of the layer norms."""
     share_mixers: bool = False
-    """Layers with the same mixer share its weights (as Fastformer's paper does, not its code)."""
+    """Share weights between layers with the same mixer (as in Fastformer's paper, but not in its
+    code)."""
     mixer_dense: bool = False
-    """A linear map after each mixer, as in Fastformer's released encoder."""
+    """Add a linear layer after each mixer, as in Fastformer's released encoder."""
     gelu: Literal["tanh", "exact"] = "tanh"
-    """Form of GELU in the feed-forward layers; FNet's code has tanh, Fastformer's exact."""
+    """GELU in the feed-forward networks: the tanh approximation (as in FNet's code) or exact (as in
+    Fastformer's)."""
     positions: Literal["learned", "sinusoidal", "none"] | None = field(
-        default="learned", metadata={"omitted": "by the mixers"}
+        default="learned", metadata={"omitted": "depends on the mixers"}
     )
-    """How a token's place is known; only learned positions limit the length. Where the mixers
-    choose, there are none above a convolution, which tells neighbours apart, and else learned ones;
-    a note says which."""
+    """Positional encoding. Learned positions limit the sequence length; the others do not. If the
+    choice depends on the mixers, it is none where the bottom layer is a convolution, which already
+    encodes order, and learned otherwise; a note says which."""
     types: int = 0
-    """Kinds of segments with an embedding of their own (BERT's token types); 0 = none."""
+    """Number of segment types that get an embedding (BERT's token types); 0 for none."""
     projection: bool = False
-    """A linear layer after the embedding's norm, as FNet has it."""
+    """Add a linear layer after the embedding's layer norm, as in FNet."""
     initialisation: Literal["plain", "fnet"] = "plain"
-    """First values of the weights: plain, or those of FNet's official code."""
+    """Weight initialisation: plain, or as in FNet's official code."""
     pad: int = 0
-    """Token id that fills rows up; only mixers that let padding take part ever see its vector."""
+    """Token id used for padding; its embedding matters only to mixers that include padding."""
     dropout: float = 0.1
-    """Part of the values dropped in training, after the embedding and each sublayer."""
+    """Dropout rate, applied after the embedding and after each sublayer."""
     tied: bool = False
-    """The head shares its weights with the embedding."""
+    """Tie the output layer's weights to the embedding."""
 
     def __post_init__(self) -> None:
-        """Former names of mixers become their present ones."""
+        """Replaces former names of mixers by their current ones."""
         options = {MIXERS.canonical(name): chosen for name, chosen in self.mixer_options.items()}
         object.__setattr__(self, "mixers", tuple(map(MIXERS.canonical, self.mixers)))
         object.__setattr__(self, "mixer_options", options)
 
     def layer_mixers(self) -> tuple[str, ...]:
-        """One mixer name per layer, bottom first.
+        """One mixer name per layer, from bottom to top.
 
         Raises:
-            ValueError: more names than layers; a hybrid that cannot be.
+            ValueError: there are more names than layers, or ``hybrid`` is invalid.
         """
         if self.hybrid is not None:
             if len(self.mixers) != 1:
-                raise ValueError(f"hybrid={self.hybrid!r} takes one mixer, not {self.mixers}")
+                raise ValueError(
+                    f"hybrid={self.hybrid!r} takes a single mixer, not {','.join(self.mixers)}"
+                )
             attention = attention_layers(self.hybrid, self.layers)
             return tuple(
                 ATTENTION if i in attention else self.mixers[0] for i in range(self.layers)
@@ -77,12 +84,12 @@ class ModelConfig:
         if not 0 < len(self.mixers) <= self.layers:
             raise ValueError(
                 f"{len(self.mixers)} mixers ({','.join(self.mixers)}) for layers={self.layers}: "
-                "give one, or up to one per layer"
+                "name at least one, and at most one per layer"
             )
         return self.mixers + self.mixers[-1:] * (self.layers - len(self.mixers))
 
     def placed(self) -> "ModelConfig":
-        """``positions`` settled: what None stands for with these mixers."""
+        """This configuration with ``positions`` decided by the mixers if it is None."""
         if self.positions is not None:
             return self
         lowest = MIXERS[self.layer_mixers()[0]].cls(True)
@@ -90,8 +97,8 @@ class ModelConfig:
         return replace(self, positions="none" if local else "learned")
 
     def build_mixer(self, name: str, *, causal: bool, length: int) -> Mixer:
-        """The mixer ``name`` with this model's width and options, completed by what the model
-        has: its heads, its longest row."""
+        """Build the mixer ``name`` with this model's width and options; ``heads`` and ``length``
+        are filled in where the mixer needs them."""
         given = {"heads": self.heads, "length": length}
         return build(name, self.d, causal=causal, **self._completed(name, causal, given))
 
@@ -100,18 +107,18 @@ class ModelConfig:
         return class_of(name, causal=causal).completed(chosen, given)
 
     def with_data(self, *, causal: bool, **given: Any) -> "ModelConfig":
-        """Mixers' options completed by what the data have: ``row``, the values in a row of a
-        picture."""
+        """This configuration with mixer options filled in from the data: ``row``, the number of
+        values per row of an image."""
         made = {name: self._completed(name, causal, given) for name in self.layer_mixers()}
         made = {name: chosen for name, chosen in made.items() if chosen}
         return replace(self, mixer_options=self.mixer_options | made)
 
     def check(self, *, causal: bool, length: int = 1) -> None:
-        """Refuse a configuration that no model of rows up to ``length`` can have, before any work
-        is done.
+        """Check this configuration for sequences of up to ``length`` tokens, before any work is
+        done.
 
         Raises:
-            ValueError: naming the field, what was found and what would be right.
+            ValueError: a value is invalid; the message names the field and what is allowed.
         """
         for name in ("layers", "d", "heads", "ff"):
             if getattr(self, name) < 1:
@@ -126,10 +133,14 @@ class ModelConfig:
             raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
         used = self.layer_mixers()
         if self.share_mixers and len(set(used)) == len(used):
-            raise ValueError(f"share_mixers: no two layers have the same mixer ({','.join(used)})")
+            raise ValueError(
+                f"--share-mixers: no two layers have the same mixer ({','.join(used)})"
+            )
         for name in self.mixer_options:
             if name not in used:
-                raise ValueError(f"options for mixer {name!r}, which no layer uses ({used})")
+                raise ValueError(
+                    f"options were given for mixer {name!r}, but the layers use {','.join(used)}"
+                )
         for name in dict.fromkeys(used):
             try:
                 with torch.device("meta"):  # nothing is allocated
@@ -139,12 +150,12 @@ class ModelConfig:
 
 
 def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
-    """Which of the ``layers`` (0 = bottom) hold attention: exactly N of them. ``mixed`` spreads
-    them from the bottom; where N divides the layers it is the official code's ``i % (L/N) == 0``,
-    which gives more than N elsewhere.
+    """Which of the ``layers`` (0 is the bottom) use softmax attention: exactly N of them. ``mixed``
+    spaces them evenly from the bottom. If N divides the number of layers, this is the official
+    code's ``i % (L/N) == 0``, which otherwise gives more than N.
 
     Raises:
-        ValueError: not LAYOUT:N, or more than there are layers.
+        ValueError: ``hybrid`` is not LAYOUT:N, or N is larger than ``layers``.
     """
     layout, _, number = hybrid.partition(":")
     n = int(number) if number.isdecimal() else -1
@@ -160,7 +171,7 @@ def attention_layers(hybrid: str, layers: int) -> frozenset[int]:
 
 
 def literals(annotation: Any) -> tuple[Any, ...]:
-    """The values that ``Literal[…]`` or ``Literal[…] | None`` allows; () for other types."""
+    """The values allowed by ``Literal[…]`` or ``Literal[…] | None``; () for other types."""
     for part in (annotation, *get_args(annotation)):
         if get_origin(part) is Literal:
             return get_args(part)
@@ -168,10 +179,10 @@ def literals(annotation: Any) -> tuple[Any, ...]:
 
 
 def check_choices(config: Any) -> None:
-    """Refuse a value that the ``Literal`` of its field does not list.
+    """Check that each field with a ``Literal`` type has one of the values listed.
 
     Raises:
-        ValueError: naming the field, what was found and what would be right.
+        ValueError: it has not; the message names the field and lists the values.
     """
     hints = get_type_hints(type(config))
     for one in fields(config):

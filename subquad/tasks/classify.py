@@ -1,5 +1,5 @@
-"""Classification of texts, and of the built-in digits read as 64 pixels in a row: a class for each
-row (``one_label``), or any number of them (``several_labels``)."""
+"""Classification of texts, or of the built-in digits as sequences of 64 pixels: one class per row
+(``one_label``), or any number of them (``several_labels``)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,32 +41,33 @@ from subquad.tasks.texts import (
     tokenizer_for,
 )
 
-#: Texts of so many tokens on average are long.
+#: From this average number of tokens on, texts count as long.
 LONG = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyOptions(PooledOptions):
-    """How classes are learned."""
+    """Options of ``classify``."""
 
     token_dropout: float | None = field(
         default=None,
-        metadata={"omitted": "0.5 for texts of 100 tokens or more on average, else 0.2"},
+        metadata={"omitted": "0.5 if texts have 100 tokens or more on average, otherwise 0.2"},
     )
-    """Part of a row's tokens that the model does not see in training, drawn anew each time."""
+    """Fraction of a row's tokens that is hidden from the model in training, drawn anew each
+    time."""
     class_weights: bool = False
-    """Every class counts the same in the loss, however rare."""
+    """Weight the loss so that all classes count the same, however rare."""
     label_smoothing: float = 0.1
-    """Part of the target that is spread over all classes."""
+    """Label smoothing: the fraction of the target that is spread evenly over all classes."""
     labels_separator: str | None = None
-    """What stands between several labels in one cell: ; in sport;news. If omitted, a cell is one
-    label, unless it is a list (JSONL, Parquet)."""
+    """Separator of several labels in one cell, such as ; in sport;news. If omitted, each cell is
+    one label, unless it is a list (JSONL, Parquet)."""
 
     def check(self) -> None:
         super().check()
         share(self, "label_smoothing")
         if self.labels_separator == "":
-            raise ValueError("labels_separator='' stands between no labels: give a character")
+            raise ValueError("--labels-separator is empty; give a character, such as ';'")
 
 
 class Classify(PooledTask):

@@ -1,5 +1,5 @@
-"""A whole run as data: frozen dataclasses, JSON on disk. Each default stands here once; a task
-overrides some of them in its own file."""
+"""The configuration of a run: frozen dataclasses, stored as JSON. Every default is defined once, as
+the default of a field; tasks override some of them in their own files."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from subquad.models import ModelConfig
 from subquad.models.config import check_choices
 from subquad.models.precision import Precision
 
-#: Version of ``config.json``. The first had no number (subquad 0.1).
+#: Version of ``config.json``. The first one (subquad 0.1) had no version number.
 VERSION = 2
 #: The parts of a configuration, each a dataclass.
 PARTS = ("data", "model", "training", "options")
@@ -22,49 +22,49 @@ PARTS = ("data", "model", "training", "options")
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
-    """What is learned from, and how it becomes tokens."""
+    """The data, and how they are tokenised."""
 
     path: str = ""
     text: str | None = None
-    """Column of the text; if omitted, it is found by its name or its content."""
+    """Column with the text; if omitted, it is detected from column names and contents."""
     label: str | None = None
-    """Column of the label; if omitted, it is found by its name or its content. Several columns of 0
-    and 1, as in a,b,c, are a label each (classify)."""
+    """Column with the label; if omitted, it is detected from column names and contents. For
+    multi-label classification, name several 0/1 columns, one per label: a,b,c."""
     pair: str | None = None
-    """Column of a second text: pairs are classified (--pooling pooler)."""
+    """Column with a second text, to classify pairs of texts (requires --pooling pooler)."""
     format: str | None = None
-    """csv, tsv, jsonl, parquet, text (a text per file) or lines; if omitted, as the file's name
-    says."""
+    """csv, tsv, jsonl, parquet, text (one text per file) or lines (one per line); if omitted, it
+    follows from the file name."""
     encoding: str = "utf-8"
-    """Encoding of the characters."""
+    """Character encoding of the file."""
     on_bad_row: Literal["stop", "skip"] = "stop"
-    """Stop at the first row that cannot be used, or skip such rows, counting and listing them."""
+    """What to do with rows that cannot be used: stop at the first one, or skip and report them."""
     header: bool = True
-    """The first line of a CSV or TSV names the columns."""
+    """Whether the first line of a CSV or TSV file contains the column names."""
     quotes: bool | None = None
-    """Whether " encloses cells of a CSV or TSV; if omitted, it does in a CSV, and the first rows of
-    a TSV decide."""
+    """Whether cells of a CSV or TSV file may be quoted with "; if omitted, yes for CSV, and
+    detected from the first rows for TSV."""
     tokenizer: str = "words"
-    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json or of SentencePiece's
-    .model."""
+    """words, bpe, unigram, chars, bytes, or the path of a tokenizer.json or a SentencePiece .model
+    file."""
     vocabulary: int = 30_000
-    """Most tokens that a tokenizer may learn."""
+    """Maximum vocabulary size of a tokenizer that is trained here."""
     length: int = 256
-    """Longest row in tokens; longer texts are cut (and counted)."""
+    """Maximum sequence length in tokens; longer texts are truncated, and their number reported."""
     validation: float = 0.1
-    """Part held out from training to choose the best weights."""
+    """Fraction of the data that is held out to select the best weights."""
     columns: dict[str, str] | None = None
-    """The columns that training read, by ``text`` and ``label``; None = a file without columns, or
-    a run of version 0.1."""
+    """The columns used in training, by ``text`` and ``label``; None for files without columns and
+    runs of version 0.1."""
 
     def check(self) -> None:
-        """Refuse what cannot be (``ValueError``, one line)."""
+        """Raise ``ValueError`` (one line) if a value is invalid."""
         check_choices(self)
         at_least(self, 1, "length", "vocabulary")
         share(self, "validation")
 
     def reading(self) -> ReadOptions:
-        """How files are read, training's and all later ones."""
+        """How files are read, in training and later."""
         return ReadOptions(
             text=self.text,
             label=self.label,
@@ -78,8 +78,8 @@ class DataConfig:
         )
 
     def with_columns_of(self, source: Source) -> "DataConfig":
-        """The same with the columns that were read from ``source``. They are those of later files
-        too, where those have them; what a person asks for later must be there."""
+        """This configuration with the columns that were read from ``source``. Later files are read
+        by the same columns if they have them; columns that a user names explicitly must exist."""
         if not source.has_columns:
             return self
         found = {"text": source.text} | ({} if source.label is None else {"label": source.label})
@@ -89,52 +89,54 @@ class DataConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
-    """How weights are found. Exactly one of ``steps``, ``epochs`` and ``minutes`` is the budget."""
+    """How the model is trained. The budget is exactly one of ``steps``, ``epochs``, ``minutes``."""
 
     start: str | None = None
-    """Run, or folder of transformers' FNet, whose body (all but the head) this one starts from."""
+    """Start from the weights of another run, or of a transformers FNet folder, except the head."""
     steps: int | None = None
-    """Budget: updates of the weights."""
+    """Budget in optimiser steps."""
     epochs: float | None = None
-    """Budget: passes over the training rows."""
+    """Budget in passes over the training data."""
     minutes: float | None = None
-    """Budget: wall-clock time, evaluations included."""
+    """Budget in minutes of wall-clock time, including evaluation."""
     batch: int = 32
-    """Rows in a batch."""
+    """Batch size in rows."""
     accumulate: int = 1
-    """Batches that a step's rows are cut into; the loss is weighted by tokens or rows, so that 4×8
-    meets the rows of 1×32 and equals it."""
+    """Gradient accumulation: batches per optimiser step. The loss is weighted by tokens or rows, so
+    that four batches of 8 rows give the same step as one batch of the same 32 rows."""
     optimizer: Literal["adamw", "radam", "muon"] = "adamw"
-    """AdamW, RAdam (which the Linear Transformer's authors used), or Muon for the matrices of the
-    blocks and AdamW for the rest."""
+    """AdamW, RAdam (used by the authors of the Linear Transformer), or Muon for the weight matrices
+    of the blocks with AdamW for all other weights."""
     lr: float = 1e-3
-    """Highest learning rate."""
+    """Peak learning rate."""
     schedule: Literal["linear", "constant", "drop"] = "linear"
-    """After the warm-up the learning rate falls linearly to zero, stays, or drops to a tenth in the
-    middle of the budget."""
+    """Learning rate after the warm-up: linear decay to zero, constant, or a drop to a tenth halfway
+    through the budget."""
     warmup: float = 0.05
-    """Part of the budget over which the learning rate rises."""
+    """Fraction of the budget used for learning-rate warm-up."""
     weight_decay: float = 0.01
-    """On matrices (not on embeddings, biases and norms)."""
+    """Weight decay, applied to weight matrices (not to embeddings, biases and norms)."""
     clip: float = 1.0
-    """Largest norm of the gradient."""
+    """Maximum gradient norm."""
     seed: int = 0
-    """Decides the split, the first weights, the order of the rows and the dropout."""
+    """Random seed of the data split, initial weights, data order and dropout."""
     precision: Precision = "auto"
-    """bf16 = autocast; auto = bf16 where it is measured to be faster, else fp32."""
+    """Numerical precision: fp32, bf16 (autocast), or auto, which uses bf16 if it is measured to be
+    faster on this machine, otherwise fp32."""
     evaluations: int = 10
-    """How often the held-out rows are scored during a run."""
+    """Number of evaluations on the held-out set during training."""
     patience: int | None = None
-    """Stop after so many evaluations without improvement; if omitted, the whole budget is used."""
+    """Early stopping after this many evaluations without improvement; if omitted, the whole budget
+    is used."""
     save_every: int | None = None
-    """Steps between checkpoints; if omitted, one is written at every evaluation."""
+    """Steps between checkpoints; if omitted, a checkpoint is saved at every evaluation."""
     keep: int = 2
-    """Checkpoints kept."""
+    """Number of recent checkpoints to keep."""
     workers: int = 0
-    """Processes that prepare batches; the batches are the same."""
+    """Number of processes that prepare batches; results do not depend on it."""
 
     def check(self) -> None:
-        """Refuse what cannot be (``ValueError``, one line)."""
+        """Raise ``ValueError`` (one line) if a value is invalid."""
         given = [n for n in ("steps", "epochs", "minutes") if getattr(self, n) is not None]
         if len(given) != 1:
             raise ValueError("give exactly one of --steps, --epochs and --minutes")
@@ -149,20 +151,20 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskOptions:
-    """What only one task understands. A task with options of its own derives a dataclass from
-    this, with a sentence under each field, and names it ``Options``; this one has none.
+    """Options of one task. A task with options of its own defines a subclass, with a sentence under
+    each field, and sets its class attribute ``Options`` to it; this base class has none.
 
-    An option whose field has the metadata ``{"body": True}`` shapes the model below its head: a run
-    that starts from another one takes it over. ``{"omitted": "…"}`` says in words what None does.
+    A field with the metadata ``{"body": True}`` affects the model below its head, so that a run
+    that starts from another run inherits it. ``{"omitted": "…"}`` describes what None means.
     """
 
     def check(self) -> None:
-        """Refuse what cannot be (``ValueError``, one line)."""
+        """Raise ``ValueError`` (one line) if a value is invalid."""
         check_choices(self)
 
 
 def at_least(config: Any, least: int, *names: str) -> None:
-    """Refuse a field below ``least`` (``ValueError``); None is left alone."""
+    """Raise ``ValueError`` if one of these fields is below ``least``; None is accepted."""
     for name in names:
         value = getattr(config, name)
         if value is not None and not least <= value < math.inf:
@@ -176,28 +178,28 @@ def _more_than_zero(config: Any, *names: str) -> None:
 
 
 def share(config: Any, name: str) -> None:
-    """Refuse a field that is no share, 0 <= share < 1 (``ValueError``)."""
+    """Raise ``ValueError`` unless 0 <= field < 1."""
     if not 0 <= getattr(config, name) < 1:
         raise ValueError(f"{name}={getattr(config, name)} must be at least 0 and below 1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """One run."""
+    """The complete configuration of a run."""
 
     task: str
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainConfig = field(default_factory=TrainConfig)
     options: Any
-    """The task's own: an instance of its ``Options``."""
+    """The task's own options: an instance of its ``Options`` class."""
 
     def part_of(self, name: str) -> str | None:
-        """The part that has the field ``name``; None if none has."""
+        """The name of the part that has the field ``name``, or None."""
         return next((p for p in PARTS if name in vars(getattr(self, p))), None)
 
     def having(self, **changes: Any) -> "Config":
-        """The same with other values of these fields, in whichever part they stand."""
+        """A copy with new values for these fields, whichever part they belong to."""
         parts: dict[str, dict[str, Any]] = {}
         for name, value in changes.items():
             part = self.part_of(name)
@@ -207,16 +209,17 @@ class Config:
         return dataclasses.replace(self, **made)
 
     def to_json(self) -> str:
-        """What ``load_config`` reads."""
+        """The content of ``config.json``, as read by ``load_config``."""
         found = {"version": VERSION} | dataclasses.asdict(self)
         return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
     def refuse(self, new: "Config", run: Path, *, but: tuple[str, ...] = ()) -> None:
-        """Refuse to go on with ``run``, made as this says, as ``new`` says; fields named in ``but``
-        may differ. Files may have moved: whether the data are the same, their content tells.
+        """Check that ``run``, which was started with this configuration, may be continued with
+        ``new``. Fields in ``but`` may differ, and so may paths, because files may have been moved
+        (the content of the data is compared elsewhere).
 
         Raises:
-            UsageError: every difference is named, then and now.
+            UsageError: they differ; the message lists all differences.
         """
         but = (*but, "path")
         if (self.data.columns is None) != (new.data.columns is None):  # asked for, or found out
@@ -231,7 +234,7 @@ class Config:
                 raise UsageError(f"{run} was made with another {part}: {changes}")
 
 
-#: Fields that can be paths, which look otherwise from another folder.
+#: Fields that may hold paths, which can differ if the command is run from another folder.
 _PATHS = ("tokenizer", "start")
 
 

@@ -1,4 +1,4 @@
-"""Pretraining as BERT's and FNet's: guess hidden tokens, and whether segments are in order."""
+"""Pretraining as for BERT and FNet: predict masked tokens, and whether segments are in order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,13 +33,13 @@ from subquad.tasks.texts import (
 
 @dataclass(frozen=True, kw_only=True)
 class MaskedOptions(TaskOptions):
-    """What is to be guessed."""
+    """Options of ``masked``."""
 
     mask_rate: float = 0.15
-    """Part of a row's tokens to be guessed."""
+    """Fraction of tokens that are masked and predicted."""
     pairs: Pairs = "order"
-    """Guess whether the two segments of a row were swapped (order), whether the second is another
-    document's (next), or have one segment (none)."""
+    """Second objective: predict whether the two segments of a row were swapped (order), or whether
+    the second one comes from another document (next); none for rows of a single segment."""
 
     def check(self) -> None:
         super().check()

@@ -1,4 +1,4 @@
-"""Images as rows of pixels, learned causally, so that the model can draw new ones."""
+"""Causal modelling of images as sequences of pixels, so that the model can generate new ones."""
 
 import json
 import math
@@ -26,14 +26,14 @@ SHAPE = "images.json"
 
 @dataclass(frozen=True, kw_only=True)
 class PixelsOptions(TaskOptions):
-    """How a pixel's value is predicted."""
+    """Options of ``pixels``."""
 
     mixture: int = field(default=0, metadata={"body": True})
-    """Logistics whose mixture gives a pixel's value (the papers have 10); 0 = a probability for
-    each level."""
+    """Predict pixel values with a mixture of this many discretised logistics (10 in the papers); 0
+    for a softmax over the levels."""
     level_cosines: int = field(default=0, metadata={"body": True})
-    """Cosines over the levels that the vectors of the levels share, so that what is learned of one
-    grey is learned of its neighbours; 0 = none."""
+    """Number of cosine features that the embeddings of all grey levels share, so that similar
+    levels get similar embeddings; 0 for none."""
 
     def check(self) -> None:
         super().check()

@@ -1,4 +1,4 @@
-"""What the tasks share that sum up a row, a text or a pair of texts, and say something about it."""
+"""What the tasks share that pool a whole row (a text or a pair of texts) to predict from it."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,14 +24,15 @@ from subquad.tasks.texts import LABELS, TOKENIZER, counts, notes, text_inputs, t
 
 @dataclass(frozen=True, kw_only=True)
 class PooledOptions(TaskOptions):
-    """How rows are summed up."""
+    """Options of tasks with one prediction per row."""
 
     pooling: Pooling = field(default="mean", metadata={"body": True})
-    """How a row is summed up: the mean over its tokens, a leading token of its own, a learned
-    weighting of the tokens (as Fastformer's released encoder has it), or BERT's pooler over the
-    first token."""
+    """How tokens are pooled: mean over all tokens, an additional leading token (cls), a learned
+    weighted average (attention, as in Fastformer's released encoder), or BERT's pooler over the
+    first token (pooler)."""
     token_dropout: float | None = 0.0
-    """Part of a row's tokens that the model does not see in training, drawn anew each time."""
+    """Fraction of a row's tokens that is hidden from the model in training, drawn anew each
+    time."""
 
     def check(self) -> None:
         super().check()

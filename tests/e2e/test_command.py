@@ -153,7 +153,7 @@ def test_inspect(command, trained, reviews):
     }
     assert "give a text, or --file" in one_line(command("inspect", "run"), 2)
     wrong = command("inspect", "run", "goal", "--on-bad-row", "skip")
-    assert "--on-bad-row says how a file is read, and there is no --file" in one_line(wrong, 2)
+    assert "--on-bad-row applies to --file only, which was not given" in one_line(wrong, 2)
     with reviews.open("a") as file:
         file.write(",sport\n")
     assert "--on-bad-row skip" in one_line(command("inspect", "run", "--file", reviews), 1)
@@ -162,7 +162,7 @@ def test_inspect(command, trained, reviews):
     assert "1 rows were skipped: row 61" in done.stderr
     assert json.loads(done.stdout)["skipped"] in done.stderr
     for wrong in (["goal", "--rows", "5"], ["goal", "--no-header"]):
-        says = f"{wrong[1]} says how a file is read, and there is no --file"
+        says = f"{wrong[1]} applies to --file only, which was not given"
         assert says in one_line(command("inspect", "run", *wrong), 2)
     nothing = command("inspect", "run", "--file", "-", input="")
     assert "standard input holds no texts" in one_line(nothing, 1)

@@ -124,6 +124,6 @@ def test_misspelt_options_and_those_of_other_programs(cli):
     for verb in ("train", "evaluate", "predict", "generate"):
         code, _, err = cli(verb, "a.csv", "--device", "cuda")
         assert code == 2
-        assert "CUDA is used where there is a device, else the CPU" in err
+        assert "A CUDA device is used if there is one, otherwise the CPU" in err
     assert cli("info", "--json")[0] == 0
     assert "device" in json.loads(cli("info", "--json")[1])

@@ -19,7 +19,7 @@ def test_images_are_only_written_as_what_they_are(cli, name):
     assert cli("train", "digits", *flags)[0] == 0
     code, _, err = cli("generate", "run", "--samples", "1", "--out", name)
     assert code == 2
-    assert "written as PNG; name it y.png" in err
+    assert "written as PNG; use y.png" in err
     assert not Path(name).exists()
 
 

@@ -34,7 +34,7 @@ def test_the_wrong_rows_are_written_and_are_those_counted(cli, name):
     code, out, err = cli("evaluate", "run", "b.csv", "--json", "--errors", name)
     assert code == 0, err
     metrics, rows = json.loads(out), read(name)
-    assert f"{len(rows)} wrong rows in {name}" in err
+    assert f"{len(rows)} misclassified rows written to {name}" in err
     assert len(rows) == round(metrics["examples"] * (1 - metrics["accuracy"]))
     assert [(int(r["row"]), r["truth"], r["guess"]) for r in rows][-2:] == [
         (8, "sport", "money"),
@@ -64,8 +64,11 @@ def test_predictions_as_csv(cli):
 @pytest.mark.usefixtures("judged")
 def test_what_cannot_be_is_refused(cli):
     for arguments, says in (
-        (("evaluate", "run", "b.csv", "--errors", "x.txt"), "name a .csv or .jsonl file"),
-        (("evaluate", "run", "-", "--errors", "x.csv"), "standard input is read once"),
+        (
+            ("evaluate", "run", "b.csv", "--errors", "x.txt"),
+            "the file name must end in .csv or .jsonl",
+        ),
+        (("evaluate", "run", "-", "--errors", "x.csv"), "which standard input does not allow"),
         (("predict", "run", "b.csv", "--json", "--to", "csv"), "--json or --to, not both"),
     ):
         code, out, err = cli(*arguments)

@@ -41,12 +41,12 @@ def test_help_of_a_task_has_its_defaults_only(capsys, before):
 
 def test_defaults_that_are_found_out_are_said_in_words(capsys):
     _, text = said(capsys, "train", "--help", "--task=classify")
-    assert "[default: 0.5 for texts of 100 tokens or more on average, else 0.2]" in text
+    assert "[default: 0.5 if texts have 100 tokens or more on average, otherwise 0.2]" in text
     _, text = said(capsys, "train", "--help", "--task=regress")
     assert "drawn anew each time. [default: 0.0]" in text
     _, text = said(capsys, "train", "--help", "--task=language")
     assert "[learned|sinusoidal|none]" in text
-    assert "[default: by the mixers]" in text
+    assert "[default: depends on the mixers]" in text
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_options_are_the_constructors_own(case: Case) -> None:
 
 @pytest.mark.parametrize(("d", "heads"), [(8, 3), (8, 0), (8, -2), (4, 8)])
 def test_heads_must_divide_the_width(d: int, heads: int) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"d={d} does not divide into heads={heads}")):
+    with pytest.raises(ValueError, match=re.escape(f"d={d} is not divisible by heads={heads}")):
         head_width(d, heads)
     for case in CASES:
         if "heads" in case.options:
@@ -103,7 +103,7 @@ def test_linear_refuses_by_name(chosen: dict, message: str) -> None:
     "chosen", [{"padding": "fixed"}, {"length": 5}, {"padding": "own-length", "length": 5}]
 )
 def test_fnet_refuses_a_length_that_does_not_belong(chosen: dict) -> None:
-    with pytest.raises(ValueError, match="fixed needs a length, own-length has none"):
+    with pytest.raises(ValueError, match="'fixed' needs a length, 'own-length' takes none"):
         FNet(8, **chosen)
 
 

@@ -116,7 +116,7 @@ def test_two_states_of_one_name_are_refused() -> None:
 
         return LinearState
 
-    with pytest.raises(TypeError, match="has a state LinearState, and so has subquad"):
+    with pytest.raises(TypeError, match="defines a state LinearState, and so does subquad"):
         another()
     assert State.kinds["LinearState"].__module__.startswith("subquad")
 

@@ -204,7 +204,7 @@ def test_a_tied_head_shares_the_embedding():
     ("changes", "words"),
     [
         ({"mixers": ("fnet", "linear", "none")}, "3 mixers"),
-        ({"heads": 3}, "d=16 does not divide into heads=3"),
+        ({"heads": 3}, "d=16 is not divisible by heads=3"),
         ({"layers": 0}, "layers=0 must be at least 1"),
         ({"dropout": 1.0}, "dropout=1.0"),
         ({"mixer_options": {"fnet": {}}}, "which no layer uses"),

@@ -226,7 +226,7 @@ def test_a_masked_convolution_in_narrow_pictures(tmp_path):
     assert task.model().blocks[0].mixer.lags() == (0, 1, 2, 3, 4, 5, 6, 7, 8)
     c = replace(c, model=replace(c.model, mixer_options={"masked_convolution": {"side": 2}}))
     task, *_ = task_class("pixels").fit(c, tmp_path / "store")
-    with pytest.raises(UsageError, match="side=2 must be less than a row, row=2"):
+    with pytest.raises(UsageError, match="side=2 must be less than row=2"):
         task.model()
 
 

@@ -149,7 +149,7 @@ def test_a_label_that_was_not_seen(trained, tmp_path, line, words):
 def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(UsageError, match="labels-separator is for texts"):
         train(configure("classify", "digits", {"labels_separator": ";"}), tmp_path / "no")
-    with pytest.raises(UsageError, match="stands between no labels"):
+    with pytest.raises(UsageError, match="--labels-separator is empty"):
         train(configure("classify", "x", {"labels_separator": ""}), tmp_path / "no")
     with pytest.raises(UsageError, match="--labels-separator is an option of classify, not of"):
         configure("regress", "x", {"labels_separator": ";"})

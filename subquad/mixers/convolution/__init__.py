@@ -1,4 +1,4 @@
-"""Depthwise convolutions: ``layers`` has both mixers, ``depthwise`` what they are made of."""
+"""Depthwise convolutions: the two mixers are in ``layers``, what they share in ``depthwise``."""
 
 from subquad.mixers.convolution.layers import CausalConvolution, Convolution
 

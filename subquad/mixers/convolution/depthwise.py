@@ -1,5 +1,5 @@
-"""What depthwise convolutions share: a weighted sum of each channel's own past, whichever tokens of
-it are read; and the state, which is that past."""
+"""What causal depthwise convolutions share: a weighted sum over each channel's own past inputs at
+arbitrary lags, and the state, which holds those inputs."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -20,8 +20,8 @@ from subquad.shapes import Mask, Positions, Sequence
 def convolve(
     x: Float[Tensor, "b _ d"], taps: Float[Tensor, "d w"], lags: Int[Tensor, "w"], past: int
 ) -> Sequence:
-    """Σ_j W_j,c x_{i - lag_j},c for every i that has ``past`` inputs before it, the greatest of the
-    ``lags``: so many fewer than ``x`` has."""
+    """Σ_j W_j,c x_{i - lag_j},c for every i with at least ``past`` inputs before it, where ``past``
+    is the largest lag: the output is ``past`` tokens shorter than ``x``."""
     if x.shape[1] <= past:
         return x[:, :0]
     if core_serves_plainly(x):
@@ -33,7 +33,7 @@ def convolve(
 def dense(
     taps: Float[Tensor, "d w"], lags: Int[Tensor, "w"], past: int
 ) -> Float[Tensor, "d one all"]:
-    """A tap for every lag up to ``past``, newest first; zero where there is none."""
+    """One tap for every lag from 0 to ``past``, newest first; zero where ``lags`` has none."""
     if len(lags) == past + 1:
         return taps.unsqueeze(1)
     places = (lags.unsqueeze(1) == torch.arange(past + 1, device=lags.device)).to(taps.dtype)
@@ -41,7 +41,7 @@ def dense(
 
 
 def ranks_of(mask: Mask) -> Positions:
-    """Where each token goes when the real ones move to the front of their row, all in order."""
+    """The position of each token once the real ones have been moved to the front, in order."""
     real = mask.sum(1, keepdim=True)
     return torch.where(mask, mask.cumsum(1), real + (~mask).cumsum(1)) - 1
 
@@ -55,25 +55,25 @@ def unpacked(y: Sequence, ranks: Positions) -> Sequence:
 
 
 class DepthwiseConvolution(CausalMixer):
-    """y_i,c = Σ_j W_j,c x_{i - lag_j},c; a subclass says which tokens back its taps read."""
+    """y_i,c = Σ_j W_j,c x_{i - lag_j},c; subclasses define the taps and their lags."""
 
     local: ClassVar[bool] = True
 
     @abstractmethod
     def taps(self) -> Float[Tensor, "d w"]:
-        """W."""
+        """The weights W."""
 
     @abstractmethod
     def lags(self) -> tuple[int, ...]:
-        """How many tokens back each tap reads, the least first."""
+        """How many tokens back each tap reads, in increasing order."""
 
     @property
     def past(self) -> int:
-        """Tokens before the present one that are kept."""
+        """How many previous inputs the state holds."""
         return self.lags()[-1]
 
     def every_tap(self) -> Float[Tensor, "d one all"]:
-        """A tap for each of the last ``past + 1`` tokens, newest first."""
+        """One tap for each of the last ``past + 1`` tokens, newest first."""
         return dense(self.taps(), torch.tensor(self.lags(), device=self.taps().device), self.past)
 
     def scan(
@@ -85,7 +85,7 @@ class DepthwiseConvolution(CausalMixer):
             state = LastInputs(x.new_zeros(x.shape[0], past, x.shape[2], dtype=wide))
         if not isinstance(state, LastInputs) or state.inputs.shape[1] != past:
             raise TypeError(
-                f"a convolution of width {past + 1} continues its own LastInputs, "
+                f"a convolution of width {past + 1} continues its own LastInputs state, "
                 f"not {type(state).__name__}"
             )
         ranks = None if mask is None else ranks_of(mask)

@@ -13,8 +13,8 @@ from subquad.mixers.state import State
 
 
 class Local(EngineLayer):
-    """A stream's memory is ``[taps, row(d)]``: the inputs in turn, each at its position modulo the
-    number of taps."""
+    """A stream's buffer is ``[taps, filled(d)]``, a ring buffer of the last inputs: each is stored
+    at its position modulo the number of taps."""
 
     kind: ClassVar[Literal["local", "attention"]] = "local"
 

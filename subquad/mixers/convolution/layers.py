@@ -1,4 +1,4 @@
-"""Depthwise convolution: each channel is a weighted sum of its own last values, nothing more.
+"""Depthwise convolution: each channel is a weighted sum of its own last few values.
 
 Wu, Fan, Baevski, Dauphin, Auli, "Pay Less Attention with Lightweight and Dynamic Convolutions",
 ICLR 2019 (arXiv 1901.10430), section 2, without their projections. For channel c and w taps:
@@ -6,9 +6,10 @@ ICLR 2019 (arXiv 1901.10430), section 2, without their projections. For channel 
     causal          y_i,c = Σ_{j<w} W_c,j x_{i-j},c
     both ways       y_i,c = Σ_{j<w} W_c,j x_{i-j+⌊w/2⌋},c
 
-(their taps are numbered from the other end). It sees w tokens and no more, whatever they are: the
-baseline for how far neighbours alone go, and as a bottom layer it tells attention without sharp
-weights which token came just before. Cost: O(t·d·w); the state is the last w-1 inputs.
+(the paper numbers the taps from the other end). Each output depends on w tokens only. This is the
+baseline for what local context can do on its own; and as the bottom layer it tells attention whose
+weights are not sharp which token came just before. Cost: O(t·d·w); the state is the last w-1
+inputs.
 """
 
 from typing import ClassVar
@@ -28,15 +29,15 @@ from subquad.mixers.convolution.depthwise import (
 )
 from subquad.shapes import Mask, Sequence
 
-#: Taps, where nothing is said.
+#: Default number of taps.
 WIDTH = 4
 
 
 def _weights(d: int, width: int) -> nn.Parameter:
-    """``[d, 1, w]`` as torch has them, newest tap first, with the variance that keeps an input's.
+    """``[d, 1, w]`` as in torch, newest tap first, initialised so that the variance is preserved.
 
     Raises:
-        ValueError: no tap at all.
+        ValueError: ``width`` is less than 1.
     """
     if width < 1:
         raise ValueError(f"width={width} must be at least 1")
@@ -44,9 +45,12 @@ def _weights(d: int, width: int) -> nn.Parameter:
 
 
 class Convolution(Mixer):
-    """The same number of neighbours on both sides (of an even ``width``, one more ahead).
+    """Bidirectional: the same number of neighbours on both sides (one more ahead if ``width`` is
+    even).
 
-    Args: ``d`` width of the model; ``width`` taps w.
+    Args:
+        d: model width.
+        width: number of taps, w.
     """
 
     local: ClassVar[bool] = True
@@ -70,9 +74,11 @@ class Convolution(Mixer):
 
 
 class CausalConvolution(DepthwiseConvolution):
-    """The last ``width`` tokens, the present one among them.
+    """Causal: the last ``width`` tokens, including the current one.
 
-    Args: ``d`` width of the model; ``width`` taps w.
+    Args:
+        d: model width.
+        width: number of taps, w.
     """
 
     def __init__(self, d: int, *, width: int = WIDTH) -> None:

@@ -1,5 +1,5 @@
-"""The C++ core's form of a depthwise convolution, for the CPU: several times as fast as torch's own
-in the gradient of the taps, and more where taps lie far apart (LOG.md)."""
+"""Depthwise convolution by the C++ core, on the CPU: several times as fast as torch for the
+gradient of the taps, and faster still where the taps are far apart (LOG.md)."""
 
 from typing import Any
 
@@ -8,15 +8,24 @@ from torch import Tensor
 
 
 def lagged_sum(x: Tensor, taps: Tensor, lags: Tensor, past: int) -> Tensor:
-    """y_i,c = Σ_j W_c,j x_{past + i - lag_j},c: ``[b, t - past, d]``, of ``x`` ``[b, t, d]`` (any
-    strides), ``taps`` ``[d, w]`` and ``lags`` int64 ``[w]``, each from 0 to ``past``. Sums are fp32
-    or wider."""
+    """y_i,c = Σ_j W_c,j x_{past + i - lag_j},c, accumulated in fp32 or wider.
+
+    Args:
+        x: ``[b, t, d]``, with any strides.
+        taps: ``[d, w]``.
+        lags: int64 ``[w]``, each from 0 to ``past``.
+        past: the largest lag.
+
+    Returns:
+        ``[b, t - past, d]``.
+    """
     made: Tensor = _Sum.apply(x, taps, past - lags, x.shape[1] - past)
     return made
 
 
 class _Sum(torch.autograd.Function):
-    """y_i,c = Σ_j W_c,j x_{i + o_j},c, zero where there is no x; differentiable to any order."""
+    """y_i,c = Σ_j W_c,j x_{i + o_j},c, with x zero outside its range; differentiable any number of
+    times."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, taps: Tensor, offsets: Tensor, made: int) -> Tensor:
@@ -35,7 +44,7 @@ class _Sum(torch.autograd.Function):
 
 
 class _TapGradient(torch.autograd.Function):
-    """dW_c,j = Σ_b Σ_i dy_b,i,c x_b,i+o_j,c: ``[d, w]``, in the width of the sums."""
+    """dW_c,j = Σ_b Σ_i dy_b,i,c x_b,i+o_j,c: ``[d, w]``, in the dtype of the sums."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dout: Tensor, offsets: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What a depthwise convolution remembers."""
+"""The state of a depthwise convolution."""
 
 from dataclasses import dataclass
 
@@ -10,6 +10,6 @@ from subquad.mixers.state import State
 
 @dataclass(frozen=True)
 class LastInputs(State):
-    """The last w-1 real inputs, oldest first; zeros where there were fewer. fp32 (fp64 stays)."""
+    """The last w-1 real inputs, oldest first, with zeros before the first one; fp32 (or fp64)."""
 
     inputs: Float[Tensor, "b past d"]

@@ -1,5 +1,6 @@
-"""Fastformer (Wu et al. 2021). Its equations stand in ``bidirectional``, the paper's layer, and
-over prefixes in ``causal``; ``weights`` has what both are made of, and the switches."""
+"""Fastformer (Wu et al. 2021). The paper's layer and its equations are in ``bidirectional``, their
+causal counterpart over prefixes in ``causal``; the weights and options of both are in
+``weights``."""
 
 from subquad.mixers.fastformer.bidirectional import Fastformer
 from subquad.mixers.fastformer.causal import CausalFastformer, PooledState

@@ -1,8 +1,8 @@
-"""Fastformer: additive attention. The row is pooled into one global query, that into one global
-key, and every token meets those two vectors only, by element-wise products.
+"""Fastformer: additive attention. The sequence is pooled into one global query, then into one
+global key, and tokens interact only with these two vectors, by element-wise products.
 
 Wu, Wu, Qi, Huang, Xie, "Fastformer: Additive attention can be all you need", 2021 (arXiv
-2108.09084), as its authors released it. The paper's numbering, per head:
+2108.09084), as released by its authors. With the paper's numbering, per head:
 
     Eq. (3)   α_i = softmax_i(w_qᵀ q_i / √d_head)
     Eq. (4)   q = Σ_i α_i q_i                      global query
@@ -10,17 +10,17 @@ Wu, Wu, Qi, Huang, Xie, "Fastformer: Additive attention can be all you need", 20
     Eq. (6)   k = Σ_i β_i p_i                      global key
     Eq. (7)   u_i = k ∗ v_i,  with v_i = q_i; output_i = W u_i + q_i
 
-By default as in the released layer: values are the queries; the score vectors read the features of
-*all* heads; the scale is √d_head; the query is added to the output. The score projections carry no
-bias: a softmax does not change when one number is added to all its scores. Masked tokens get weight
-zero exactly (the released code adds -10000, which large scores can outweigh).
+The defaults follow the released layer: values are the queries, the score vectors read the features
+of *all* heads, the scale is √d_head, and the query is added to the output. The score projections
+have no bias, since adding a constant to all scores does not change a softmax. Masked tokens get a
+weight of exactly zero (the released code adds -10000, which large scores can outweigh).
 
-Not the paper's: Eq. (5) and (6) can be left out (``columns=1``) or repeated with keys of their own
-(``columns=n``), and every other choice is a switch (``fastformer/weights.py``). Where ∗ is
-``"add"``, w_kᵀ q is the same for all tokens, so that β cannot depend on the global query.
+Not in the paper: Eq. (5) and (6) can be omitted (``columns=1``) or repeated with further keys
+(``columns=n``), and every other choice is an option (``fastformer/weights.py``). If ∗ is ``"add"``,
+w_kᵀ q is the same for all tokens, so that β cannot depend on the global query.
 
-Cost: O(t·d) beside the projections, three d×d ones by default. Bidirectional: α pools over the
-whole row. ``fastformer/causal.py`` is a model of its own.
+Cost: O(t·d) besides the projections (three of d×d by default). The layer is bidirectional, because
+α pools over the whole sequence; ``fastformer/causal.py`` is a different model.
 """
 
 import math
@@ -41,13 +41,13 @@ from subquad.shapes import Mask, Sequence
 
 
 def additive_attention(chain: Chain, mask: Mask | None = None) -> Float[Tensor, "b t e"]:
-    """The definition: u_i of Eq. (7), for any choice of switches (``"concat"``: twice as wide)."""
+    """The definition: u_i of Eq. (7), for any options (twice as wide with ``"concat"``)."""
     return meet(chain.interaction, pool(*scored(chain, mask)[-1], mask), chain.v)  # Eq. (7)
 
 
 def scored(chain: Chain, mask: Mask | None = None) -> list[tuple[Sequence, Tensor]]:
-    """What each column pools, ``[b, t, d]``, and its scores, ``[b, t, h]``: q and those of α, then
-    p and those of β for every further column."""
+    """What each column pools, ``[b, t, d]``, and its scores, ``[b, t, h]``: q and the scores of α,
+    then p and the scores of β for every further column."""
     (q, *keys), (w_q, *w_keys) = chain.columns, chain.scores
     found = [(q, nn.functional.linear(q, w_q) / chain.scale)]  # Eq. (3)
     for c, (k, w_k) in enumerate(zip(keys, w_keys, strict=True), 1):
@@ -59,9 +59,9 @@ def scored(chain: Chain, mask: Mask | None = None) -> list[tuple[Sequence, Tenso
 
 @at_own_precision
 def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, "b 1 d"]:
-    """Σ_i weights_i x_i, each head's weight for its own features: one matrix product of all heads
-    with all features, of which the block diagonal is kept. It costs h times the multiplications
-    of a small product, and no transposed copy of ``x``."""
+    """Σ_i weights_i x_i, where each head weights its own features: one matrix product of all heads
+    with all features, of which only the block diagonal is kept. This takes h times as many
+    multiplications as necessary, but avoids a transposed copy of ``x``."""
     x = x.to(weights.dtype)
     h = weights.shape[-1]
     blocks = rearrange(weights.mT @ x, "b h (g k) -> b h g k", g=h)
@@ -71,8 +71,8 @@ def weighted_sum(weights: Float[Tensor, "b t h"], x: Sequence) -> Float[Tensor, 
 def attend(
     x: Sequence, w: Float[Tensor, "rows h d"], mask: Mask | None = None
 ) -> Float[Tensor, "b 1 d"]:
-    """Σ_i softmax_i(w x_i) x_i, each head's weight for its own features, in fp32 or wider; ``w``
-    for every row, or one for all. By the native core in one pass, where that serves."""
+    """Σ_i softmax_i(w x_i) x_i, where each head weights its own features, in fp32 or wider. ``w``
+    is one per sequence, or one for all. One pass of the native core, where it is available."""
     w = w.expand(x.shape[0], -1, -1)
     if core_serves_plainly(x):
         return additive_pool(x, w, mask, attend_by_torch)
@@ -88,12 +88,12 @@ def attend_by_torch(
 
 
 def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Sequence:
-    """W u_i of Eq. (7) for products, reading columns and values once (a column twice without the
-    native core) and writing nothing of their size but the result: the global vectors multiply the
-    small matrices instead of the sequences.
+    """W u_i of Eq. (7) where ∗ is the product, the fast form: columns and values are read once
+    (columns twice without the native core) and nothing of their size is written but the result,
+    because the global vectors are multiplied into the small matrices instead of the sequences.
 
-    p is never made: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
-    (W diag(k)) v_i, or W (k ∗ v_i) where rows are shorter than W.
+    p is never computed: w_kᵀ p_i = (w_k ∗ q)ᵀ k_i, and Σ β_i p_i = q ∗ Σ β_i k_i. Nor is u: W u_i =
+    (W diag(k)) v_i, or W (k ∗ v_i) where the sequence is shorter than W is wide.
     """
     assert chain.interaction == "product"
     q, *keys = chain.columns
@@ -104,14 +104,15 @@ def fused(chain: Chain, w: Float[Tensor, "d d"], mask: Mask | None = None) -> Se
         w_p = w_k * global_vector / chain.scale  # Eq. (5)
         global_vector = global_vector * attend(k, w_p, mask)  # Eq. (6)
     v = zero_padding(chain.v, mask)
-    # A row may be smaller than the matrix; a graph, of any length, must not ask.
+    # A sequence may be smaller than the matrix; a graph, which takes any length, cannot branch.
     if not torch.compiler.is_compiling() and v.shape[1] < len(w):
         return nn.functional.linear(v * global_vector.to(v.dtype), w)  # Eq. (7)
     return v @ (w * global_vector).mT.to(v.dtype)  # Eq. (7)
 
 
 class Fastformer(AdditiveAttention):
-    """Additive attention, by default as released."""
+    """Additive attention over whole sequences, by default as released. Options are described in
+    ``AdditiveAttention``."""
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         chain, w = self.chain(zero_padding(x, mask)), self.transform
@@ -140,8 +141,8 @@ class Fastformer(AdditiveAttention):
         changed = [name for name, usual in switches.items() if not usual]
         if changed:
             raise UsageError(
-                f"fastformer has {' and '.join(changed)} changed; a page has it as released: "
-                "--to onnx exports it"
+                f"fastformer has a non-default {' and '.join(changed)}; a web page supports only "
+                "the defaults; use --to onnx instead"
             )
         parts = ("qk", "score_q", "score_k", "transform")
         return PageLayer(

@@ -1,8 +1,8 @@
-"""A causal Fastformer: additive attention whose global vectors are those of the tokens read so far.
+"""A causal Fastformer: additive attention whose global vectors cover the tokens read so far.
 
-This is not the paper's model with a mask: that would pool p_i = q ∗ k_i anew for every reader, in
-O(t²). Here a token's p is made once, with the global query of *its own* prefix, so that everything
-is a running softmax-weighted mean. Per head, for token i:
+This is not the paper's model with a causal mask, which would have to recompute p_i = q ∗ k_i for
+every position, in O(t²). Here each token's p is computed once, from the global query of *its own*
+prefix, so that everything is a running softmax-weighted mean. Per head, for token i:
 
     Eq. (3)   α_ij = softmax_{j≤i}(w_qᵀ q_j / √d_head)
     Eq. (4)   q̄_i = Σ_{j≤i} α_ij q_j                   global query of the prefix
@@ -10,14 +10,14 @@ is a running softmax-weighted mean. Per head, for token i:
     Eq. (6)   k̄_i = Σ_{j≤i} β_ij p_j                   global key of the prefix
     Eq. (7)   u_i = k̄_i ∗ v_i,  with v_i = q_i; output_i = W u_i + q_i
 
-(the paper's numbers, each with its prefix). The last token gets what the bidirectional Fastformer
-would give it only if there is one column: with more, earlier p have seen less.
+(the paper's numbering, over prefixes). With one column, the last token gets the same output as in
+the bidirectional Fastformer; with more it does not, because earlier p were computed from less.
 
 Each mean is carried as its largest score m, Σ exp(s_j - m) x_j and Σ exp(s_j - m), so that no
-exponential overflows and none vanishes that matters. Cost: O(t·d) beside the projections; the state
-is O(d) per column, whatever has been read. All sums are fp32 or wider.
+exponential overflows and none that matters underflows. Cost: O(t·d) besides the projections; the
+state is O(d) per column, however much has been read. All sums are fp32 or wider.
 
-The forms below pool one column; they share one signature.
+The forms below pool one column each and share one signature.
 """
 
 from dataclasses import dataclass
@@ -35,10 +35,10 @@ from subquad.shapes import Heads, Mask, Sequence
 
 @dataclass(frozen=True)
 class PooledState(State):
-    """Running means, of one column or of all (``c``), fp32 (fp64 stays): a fixed size."""
+    """Running means of one column, or of all (``c``), in fp32 (or fp64): a fixed size."""
 
     largest: Float[Tensor, "b *c h"]
-    """The largest score so far; the lowest finite number at the beginning."""
+    """The largest score so far; the lowest finite number at the start."""
     total: Float[Tensor, "b *c h k"]
     """Σ exp(s_j - largest) x_j."""
     weight: Float[Tensor, "b *c h"]
@@ -46,12 +46,17 @@ class PooledState(State):
 
 
 class PoolingForm(Protocol):
-    """The signature that all forms share.
+    """The signature of all forms; tensors are fp32 or wider. The shift by the largest score cancels
+    out, so that no gradient flows through it.
 
-    Args: ``x`` ``[b, h, t, k]``, what is pooled; ``scores`` ``[b, h, t]``; ``start`` the mean to
-    continue from; ``mask`` ``[b, t]``, True = real. All fp32 or wider. Returns the mean over each
-    prefix, ``[b, h, t, k]``, and that after the last token. The shift by the largest score cancels,
-    so no gradient goes through it.
+    Args:
+        x: what is pooled, ``[b, h, t, k]``.
+        scores: ``[b, h, t]``.
+        start: the state to continue from.
+        mask: ``[b, t]``, True at real tokens.
+
+    Returns:
+        The mean over each prefix ``[b, h, t, k]``, and the state after the last token.
     """
 
     def __call__(
@@ -60,14 +65,14 @@ class PoolingForm(Protocol):
 
 
 def beginning(x: Heads) -> PooledState:
-    """Nothing has been read."""
+    """The initial state, before any token has been read."""
     b, h, _, k = x.shape
     lowest = x.new_full((b, h), torch.finfo(x.dtype).min)
     return PooledState(largest=lowest, total=x.new_zeros(b, h, k), weight=x.new_zeros(b, h))
 
 
 def _hidden(scores: Tensor, mask: Mask | None) -> tuple[Tensor, Bool[Tensor, "b one t"]]:
-    """Scores with the lowest number at masked tokens, and which tokens are real."""
+    """Scores, set to the lowest finite number at masked tokens; and which tokens are real."""
     if mask is None:
         return scores, torch.ones_like(scores[:, :1], dtype=torch.bool)
     real = mask.unsqueeze(1)
@@ -75,7 +80,7 @@ def _hidden(scores: Tensor, mask: Mask | None) -> tuple[Tensor, Bool[Tensor, "b 
 
 
 def _pairs(scores: Tensor, largest: Tensor, real: Tensor) -> Tensor:
-    """exp(s_j - largest_i) for real j ≤ i, else zero: ``[*, i, j]`` of ``[*, t]``."""
+    """exp(s_j - largest_i) for real j ≤ i, otherwise zero: ``[*, i, j]`` from ``[*, t]``."""
     t = scores.shape[-1]
     allowed = torch.ones(t, t, dtype=torch.bool, device=scores.device).tril() & real.unsqueeze(-2)
     lowest = torch.finfo(scores.dtype).min
@@ -87,11 +92,12 @@ def _pairs(scores: Tensor, largest: Tensor, real: Tensor) -> Tensor:
 def quadratic(
     x: Heads, scores: Float[Tensor, "b h t"], start: PooledState, mask: Mask | None = None
 ) -> tuple[Heads, PooledState]:
-    """The definition: for every token a softmax over all tokens up to it. For reading and tests."""
+    """The definition: for every token, a softmax over all tokens up to it. This is the form to
+    read, and the reference for tests."""
     if x.shape[2] == 0:
         return x, start
     scores, real = _hidden(scores, mask)
-    # Not cummax, which ONNX does not have.
+    # Avoids cummax, which ONNX does not have.
     t = scores.shape[-1]
     ahead = torch.ones(t, t, dtype=torch.bool, device=scores.device).triu(1)
     lowest = torch.finfo(scores.dtype).min
@@ -109,7 +115,7 @@ def quadratic(
 def recurrent(
     x: Heads, scores: Float[Tensor, "b h t"], start: PooledState, mask: Mask | None = None
 ) -> tuple[Heads, PooledState]:
-    """One token at a time, constant time and memory per token."""
+    """One token at a time, with constant time and memory per token."""
     scores, real = _hidden(scores, mask)
     largest, total, weight = start.largest, start.total, start.weight
     means = []
@@ -134,7 +140,7 @@ def chunked(
 ) -> tuple[Heads, PooledState]:
     """The fast parallel form: quadratic inside chunks of ``CHUNK`` tokens, recurrent between them.
 
-    The last chunk is filled with masked tokens, which change nothing.
+    The last chunk is padded with masked tokens, which do not change the result.
     """
     t = x.shape[2]
     if t == 0:
@@ -149,7 +155,7 @@ def chunked(
     fixed = scores.detach()
     ends = torch.cat([start.largest.unsqueeze(-1), fixed.amax(-1)], dim=-1).cummax(-1).values
     largest = torch.maximum(fixed.cummax(-1).values, ends[..., :-1, None])
-    # What each chunk adds, and what is left of all before it, measured at the chunk's end.
+    # What each chunk adds, and what remains of everything before it, at the end of the chunk.
     added = (scores - ends[..., 1:, None]).exp().masked_fill(~real, 0)
     left = (ends[..., :-1] - ends[..., 1:]).exp()
     totals = _running(torch.einsum("bhnc,bhnck->bhnk", added, x), left, start.total)
@@ -164,7 +170,7 @@ def chunked(
 
 
 def _running(parts: Tensor, left: Float[Tensor, "b h n"], start: Tensor) -> Tensor:
-    """``start`` and the sums after each of n parts ``[b, h, n, ...]``: n + 1 of them."""
+    """``start``, then the running sum after each of n parts ``[b, h, n, ...]``: n + 1 values."""
     sums = [start]
     for i in range(parts.shape[2]):
         factor = left[:, :, i].reshape(*left.shape[:2], *[1] * (start.dim() - 2))
@@ -183,7 +189,7 @@ FORMS: dict[str, PoolingForm] = {
 def pool_prefixes(
     x: Sequence, chain: Chain, column: int, start: PooledState | None, mask: Mask | None, form: str
 ) -> tuple[Sequence, PooledState]:
-    """The means over all prefixes of what ``column`` pools, and the state after the last token."""
+    """The mean over each prefix of what ``column`` pools, and the state after the last token."""
     h = len(chain.scores[column])
     scores = nn.functional.linear(x, chain.scores[column]) / chain.scale  # Eq. (3) # Eq. (5)
     heads = rearrange(x, "b t (h k) -> b h t k", h=h)
@@ -195,7 +201,7 @@ def pool_prefixes(
 def prefix_attention(
     chain: Chain, state: PooledState | None = None, mask: Mask | None = None, form: str = "chunked"
 ) -> tuple[Float[Tensor, "b t e"], PooledState]:
-    """u_i of Eq. (7) from the columns of a row, and the state of all of them after it."""
+    """u_i of Eq. (7), and the state of all columns after the last token."""
     dtype, chain = chain.v.dtype, chain.wide()
     means, ends = chain.v, []
     for c in range(len(chain.columns)):
@@ -208,7 +214,8 @@ def prefix_attention(
 
 
 def pooled(chain: Chain, c: int, means: Sequence) -> Sequence:
-    """What column ``c`` pools: the queries, then p from the ``means`` of the column before."""
+    """What column ``c`` pools: the queries if it is the first, otherwise p from the ``means`` of
+    the previous column."""
     x = chain.columns[c]
     return meet(chain.interaction, means, x, chain.joined(c)) if c else x
 
@@ -218,15 +225,18 @@ def _column(state: PooledState, c: int) -> PooledState:
 
 
 class CausalFastformer(AdditiveAttention, CausalMixer):
-    """Additive attention over prefixes. It computes by chunks, a single token by recurrence; where
-    ``torch.export`` makes a graph, by its definition: a loop over chunks would fix their number."""
+    """Additive attention over prefixes. Options are described in ``AdditiveAttention``.
+
+    It uses the chunked form, the recurrent one for a single token, and the quadratic one under
+    ``torch.export``, where a loop over chunks would fix the length of the graph.
+    """
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, PooledState]:
         if state is not None and not isinstance(state, PooledState):
             raise TypeError(
-                f"causal Fastformer continues a PooledState, not {type(state).__name__}"
+                f"causal fastformer continues a PooledState, not {type(state).__name__}"
             )
         chain = self.chain(zero_padding(x, mask))
         many = "quadratic" if torch.compiler.is_exporting() else "chunked"

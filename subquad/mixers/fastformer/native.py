@@ -1,4 +1,4 @@
-"""The C++ core's form of additive attention's pooling, for the CPU: one pass over the sequence."""
+"""The pooling of additive attention by the C++ core, on the CPU, in one pass over the sequence."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,17 @@ Form = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
 def additive_pool(x: Tensor, weight: Tensor, mask: Tensor | None, form: Form) -> Tensor:
-    """Σ_i softmax_i(W x_i) x_i, ``[b, 1, d]`` in the width of the sums, of ``x`` ``[b, t, d]`` (any
-    strides) and score vectors ``weight`` ``[b, h, d]``, scaled; zero for an empty row. ``form`` is
-    the same by torch, for the gradients of gradients."""
+    """Σ_i softmax_i(W x_i) x_i.
+
+    Args:
+        x: ``[b, t, d]``, with any strides.
+        weight: the score vectors W ``[b, h, d]``, including the scale.
+        mask: ``[b, t]``, True at real tokens, or None.
+        form: the same function in torch, used for second derivatives.
+
+    Returns:
+        ``[b, 1, d]`` in the dtype of the sums; zeros for a sequence without real tokens.
+    """
     made: Tensor = _Pool.apply(x, weight, mask, form)
     return made.unsqueeze(1)
 
@@ -32,8 +40,8 @@ class _Pool(torch.autograd.Function):
         from subquad.kernels.core_calls import run_pool_backward, wide
 
         x, weight, mask, y, log_sum = ctx.saved_tensors
-        if torch.is_grad_enabled():  # to be differentiated again
-            # Under names of their own, for the weights may have been made from x.
+        if torch.is_grad_enabled():  # the gradient will be differentiated again
+            # Views, so that x and weight are separate inputs even if one came from the other.
             own = [a.view_as(a) for a in (x, weight)]
             made = ctx.form(*own, mask).squeeze(1)
             wanted = [a for a in own if a.requires_grad]
@@ -45,5 +53,5 @@ class _Pool(torch.autograd.Function):
 
 
 def _rows(weight: Tensor) -> Tensor:
-    """With no gaps in a row; rows may lie anywhere, or be one and the same."""
+    """``weight`` with contiguous rows; the rows may have any stride, including zero."""
     return weight if weight.stride(2) == 1 else weight.contiguous()

@@ -1,8 +1,8 @@
-"""What the bidirectional and the causal Fastformer share: the weights, and every switch.
+"""What the bidirectional and the causal Fastformer share: the weights and all options.
 
-The chain of global vectors has ``columns`` links. Column 1 holds the queries, every further one
-keys of its own; each is pooled into a global vector, which meets the tokens of the next column, and
-the last one meets the values. The paper has two columns, query and key.
+Global vectors are computed in a chain of ``columns``. The first column holds the queries, each
+further one its own keys. Each is pooled into a global vector, which interacts with the tokens of
+the next column; the last one interacts with the values. The paper has two columns: query and key.
 """
 
 import math
@@ -24,10 +24,10 @@ Value = Literal["query", "own"]
 ScoreOver = Literal["all_heads", "own_head"]
 Scale = Literal["head", "width"]
 
-#: One vector for all tokens, or one for each.
+#: One vector for all tokens, or one per token.
 Globals: TypeAlias = Float[Tensor, "b one d"]
 
-#: Most columns of a chain.
+#: The largest number of columns.
 COLUMNS = 64
 
 
@@ -35,8 +35,8 @@ COLUMNS = 64
 def meet(
     kind: Interaction, g: Globals, x: Sequence, join: Float[Tensor, "d two_d"] | None = None
 ) -> Float[Tensor, "b t e"]:
-    """A global vector, ``[b, 1, d]`` or one per token, and the tokens of a column. ``"concat"``
-    gives both together ``[b, t, 2d]``, which ``join`` ``[d, 2d]`` brings back to the width."""
+    """The interaction ∗ of a global vector ``g``, ``[b, 1, d]`` or one per token, with the tokens
+    of a column. ``"concat"`` gives ``[b, t, 2d]``, projected back by ``join`` ``[d, 2d]``."""
     if kind == "product":
         return g * x
     if kind == "add":
@@ -47,25 +47,25 @@ def meet(
 
 @dataclass(frozen=True)
 class Chain:
-    """What a row was projected to, and how its columns are scored and meet."""
+    """The projections of a sequence, and how its columns are scored and interact."""
 
     columns: tuple[Sequence, ...]
     """The queries, then the keys of each further column, ``[b, t, d]``."""
     v: Sequence
     scores: tuple[Float[Tensor, "h d"], ...]
-    """The score vectors of every head, for each column."""
+    """The score vectors of all heads, per column."""
     scale: float
-    """Divides the scores."""
+    """Scores are divided by this."""
     interaction: Interaction = "product"
     join: tuple[Float[Tensor, "d two_d"], ...] = ()
-    """With ``"concat"``: one for each column after the first."""
+    """With ``"concat"``, a projection for each column after the first."""
 
     def joined(self, column: int) -> Tensor | None:
-        """What brings a concatenated ``column`` (1 = the second) back to the width."""
+        """The projection of a concatenated ``column`` (counted from 0) back to width d."""
         return self.join[column - 1] if self.join else None
 
     def wide(self) -> "Chain":
-        """The same in fp32 (fp64 stays)."""
+        """The same in fp32 (or fp64 if given)."""
         to = torch.promote_types(self.v.dtype, torch.float32)
         return replace(
             self,
@@ -79,12 +79,18 @@ class Chain:
 class AdditiveAttention(Mixer):
     """The weights of a Fastformer.
 
-    Args: ``d`` width; ``heads``; ``columns`` of the chain, 1 to 64 (2: query and key);
-    ``query_residual`` adds the query to the output; ``value`` is the ``"query"`` or a projection of
-    its ``"own"``; ``interaction`` of a global vector with tokens: element-wise ``"product"``,
-    ``"add"``, or ``"concat"`` and a projection; ``score_over`` the features of ``"all_heads"`` or
-    of each one's ``"own_head"``; ``scale`` of the scores: √ of the width of a ``"head"`` or of the
-    whole ``"width"``.
+    Args:
+        d: model width, a multiple of ``heads``.
+        heads: number of attention heads.
+        columns: columns in the chain, 1 to 64; the paper's 2 are query and key.
+        query_residual: add the query to the output.
+        value: values are the ``"query"``, or have their ``"own"`` projection.
+        interaction: how a global vector is combined with tokens: element-wise ``"product"``,
+            ``"add"``, or ``"concat"`` followed by a projection.
+        score_over: the score vectors read the features of ``"all_heads"``, or of their
+            ``"own_head"`` only.
+        scale: scores are divided by the square root of the ``"head"`` width, or of the whole
+            ``"width"``.
     """
 
     def __init__(
@@ -137,7 +143,7 @@ class AdditiveAttention(Mixer):
 
     @abstractmethod
     def scores(self, x: Sequence, mask: Mask | None = None) -> list[Float[Tensor, "b t h"]]:
-        """What α, then β of each further column are the softmax of, for every head and token."""
+        """The scores behind α, and behind β of each further column, for every head and token."""
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
         names = ["α, global query"]
@@ -148,7 +154,7 @@ class AdditiveAttention(Mixer):
 
 
 def _block_diagonal(w: Float[Tensor, "h k"]) -> Float[Tensor, "h d"]:
-    """Score vectors over each head's own features, as vectors over all features."""
+    """Score vectors over each head's own features, expanded to vectors over all features."""
     h, k = w.shape
     blocks = torch.eye(h, dtype=w.dtype, device=w.device).unsqueeze(-1) * w
     return blocks.reshape(h, h * k)

@@ -1,5 +1,5 @@
-"""FNet (Lee-Thorp et al. 2021): ``layer`` has the mixer and its forms, ``transforms`` what it can
-mix with."""
+"""FNet (Lee-Thorp et al. 2021): the mixer and its implementations are in ``layer``, the transforms
+it can use in ``transforms``."""
 
 from subquad.mixers.fnet.layer import PRODUCT_MAX, FNet, by_groups, by_products
 from subquad.mixers.fnet.transforms import TRANSFORMS, definition, full

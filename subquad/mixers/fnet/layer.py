@@ -1,21 +1,21 @@
-"""FNet: mixing by a Fourier transform, without any parameter.
+"""FNet: token mixing by a Fourier transform, without any parameters.
 
 Lee-Thorp, Ainslie, Eckstein, Ontañón, "FNet: Mixing Tokens with Fourier Transforms", NAACL 2022
-(arXiv 2105.03824). For a row x of n tokens, with no normalisation factor:
+(arXiv 2105.03824). For a sequence x of n tokens, with no normalisation factor:
 
     Eq. (3)   y = Re(F_seq(F_hidden(x)))
 
 With C and S the matrices cos(2πjk/n) and sin(2πjk/n), Eq. (3) is real arithmetic:
-y = C_n x C_d - S_n x S_d. Cost: O(t·d·log(t·d)), and no weights. The relatives that the paper
-compares (Hartley, DCT, Hadamard, over the sequence only) are in ``fnet/transforms.py``.
+y = C_n x C_d - S_n x S_d. Cost: O(t·d·log(t·d)), and no weights. The alternatives that the paper
+compares (Hartley, DCT, Hadamard, Fourier over the sequence only) are in ``fnet/transforms.py``.
 
-Padding. The paper pads every row to one fixed length and transforms the padding with the text
-(``padding="fixed"``, which therefore needs ``length`` and refuses any other). By default each row
-is transformed at its *own* length, the real tokens taken in order, so that neither padding nor
-batch-mates can change a result.
+Padding. The paper pads all sequences to one fixed length and transforms the padding along with the
+text (``padding="fixed"``, which needs ``length`` and accepts no other). By default each sequence is
+transformed at its *own* length, its real tokens taken in order, so that neither padding nor the
+rest of the batch can change the result.
 
-Numbers. The output is about √(n·d) times the input, and half precision has no FFT: everything
-here is fp32 (fp64 stays), whatever the activations are.
+Precision. The output is about √(n·d) times as large as the input, and there is no FFT in half
+precision, so everything here is computed in fp32 (or fp64 if given), whatever the activations are.
 """
 
 import copy
@@ -32,30 +32,31 @@ from subquad.mixers.capabilities import Explanation, GraphForm, PageLayer
 from subquad.mixers.fnet.transforms import TRANSFORMS, Axis, definition, full, wide
 from subquad.shapes import Mask, Sequence
 
-#: Up to this many tokens a product with DFT matrices beats transforming group by group.
+#: Up to this many tokens, multiplying by DFT matrices is faster than one FFT per sequence length.
 PRODUCT_MAX = 512
 
 
 def _mirrored(even: Float[Tensor, "b t half"], odd: Float[Tensor, "b t half"], d: int) -> Sequence:
-    """All ``d`` columns from the half spectrum's cosine part and sine part: columns j and d-j
-    differ in the sign of the sine part only."""
+    """All ``d`` columns from the cosine and sine parts of the half spectrum: columns j and d-j
+    differ only in the sign of the sine part."""
     right = (even - odd)[..., 1 : (d + 1) // 2].flip(-1)
     return torch.cat([even + odd, right], dim=-1)
 
 
 @at_own_precision
 def by_products(x: Sequence, mask: Mask) -> Sequence:
-    """Own-length transform: fast over hidden, DFT matrices over time. Best for short rows."""
+    """Own-length transform with an FFT over the features and DFT matrices over time. Best for short
+    sequences."""
     x = wide(x).masked_fill(~mask.unsqueeze(-1), 0)
     half = torch.fft.rfft(x, dim=2)
     time = Axis(mask.sum(1), (mask.cumsum(1) - 1).clamp(min=0), x.dtype)
-    real, imaginary = half.real.contiguous(), half.imag.contiguous()  # products want it
+    real, imaginary = half.real.contiguous(), half.imag.contiguous()  # for matrix products
     y = _mirrored(time.cos @ real, time.sin @ imaginary, x.shape[2])  # Eq. (3)
     return y.masked_fill(~mask.unsqueeze(-1), 0)
 
 
 def by_groups(x: Sequence, mask: Mask, transform: str = "fourier") -> Sequence:
-    """Own-length transform: rows of equal length go through the fast transform together."""
+    """Own-length transform with one FFT for all sequences of the same length."""
     lengths = mask.sum(1)
     y = torch.zeros_like(x, dtype=torch.promote_types(x.dtype, torch.float32))
     for n in lengths.unique().tolist():
@@ -68,11 +69,14 @@ def by_groups(x: Sequence, mask: Mask, transform: str = "fourier") -> Sequence:
 
 
 class FNet(Mixer):
-    """Fourier mixing, Eq. (3), or a relative of it.
+    """Fourier mixing, Eq. (3), or one of the alternative transforms.
 
-    Args: ``d`` width; ``padding`` ``"own-length"`` or the paper's ``"fixed"``; ``length`` the one
-    length that ``"fixed"`` is made for; ``transform`` one of ``TRANSFORMS``; ``form`` ``"auto"``,
-    whatever is fastest, or ``"products"``: real matrix products alone, for where there is no FFT.
+    Args:
+        d: model width.
+        padding: ``"own-length"``, or ``"fixed"`` as in the paper.
+        length: the sequence length, with ``padding="fixed"`` only.
+        transform: one of ``TRANSFORMS``.
+        form: ``"auto"`` for the fastest, or ``"products"`` for matrix products only, without FFT.
     """
 
     def __init__(
@@ -94,21 +98,21 @@ class FNet(Mixer):
                 raise ValueError(f"{name}={value!r} is not one of {', '.join(known)}")
         if (length is not None) != (padding == "fixed"):
             raise ValueError(
-                f"padding={padding!r} with length={length}: fixed needs a length, "
-                "own-length has none"
+                f"padding={padding!r} with length={length}: 'fixed' needs a length, "
+                "'own-length' takes none"
             )
         self.fixed_length = length
         self.transform = transform
         self.form = form
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        """Under ``padding="fixed"`` the mask is not needed: padding takes part, as in the paper.
+        """With ``padding="fixed"`` the mask is ignored: padding takes part, as in the paper.
 
         Raises:
-            ValueError: ``padding="fixed"`` and another length than the mixer was made for.
+            ValueError: ``padding="fixed"``, and ``x`` does not have that length.
         """
         if self.fixed_length is not None:
-            # A graph cannot ask; there, the model has padded the row.
+            # An exported graph cannot check this; there, the model has padded the sequence.
             if not torch.compiler.is_exporting() and x.shape[1] != self.fixed_length:
                 raise ValueError(f"fnet is fixed to length {self.fixed_length}, found {x.shape[1]}")
             mask = None
@@ -123,30 +127,33 @@ class FNet(Mixer):
         return Explanation(frequencies=True)
 
     def operations(self, length: int) -> float:
-        """5/2 · n · log₂ n of a real FFT of n numbers; products, torch counts."""
+        """5/2 · n · log₂ n for a real FFT of n numbers; torch itself counts matrix products."""
         if self.transform != "fourier" or self.form != "auto":
             return 0.0
         n = (self.fixed_length or length) * self.d
         return 2.5 * n * math.log2(n)
 
     def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
-        """By products: ONNX's own DFT is slow where it exists."""
+        """As matrix products: ONNX's DFT operator is slow, where a runtime has it at all."""
         made = copy.copy(self)
         made.form = "products"
         return made
 
     def page_layer(self) -> PageLayer:
-        has = "a page has the Fourier transform at a text's own length: --to onnx exports it"
+        has = (
+            "a web page supports only the Fourier transform at a text's own length; "
+            "use --to onnx instead"
+        )
         if self.fixed_length is not None:
-            raise UsageError(f"fnet transforms at one fixed length (padding=fixed); {has}")
+            raise UsageError(f"fnet was trained with padding=fixed; {has}")
         if self.transform != "fourier":
-            raise UsageError(f"fnet has transform={self.transform}; {has}")
+            raise UsageError(f"fnet was trained with transform={self.transform}; {has}")
         return PageLayer("fnet")
 
     def _mixed(self, x: Sequence, mask: Mask | None) -> Sequence:
         if self.form == "products":
             return definition(x, mask, self.transform)
-        # A graph cannot choose by what the mask holds.
+        # A graph cannot branch on the values of the mask.
         graph = torch.compiler.is_compiling()
         if mask is None or (not graph and bool(mask.all())):
             return full(x, self.transform)

@@ -1,4 +1,4 @@
-"""Fourier and Hartley transforms of real rows from half of their spectrum, by the C++ core."""
+"""Fourier and Hartley transforms of real input from half of its spectrum, by the C++ core."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from torch import Tensor
 
 def half_spectrum(x: Tensor, *, hartley: bool) -> Tensor:
     """Re X, or Re X - Im X with ``hartley``, where X is the DFT of ``x`` ``[b, t, d]`` (fp32 or
-    fp64) over tokens and features. torch transforms the columns up to d/2; the core mirrors the
-    rest, X[-i, -j] = conj X[i, j], and makes both real in one pass."""
+    fp64) over tokens and features. torch computes the columns up to d/2; the core fills in the
+    rest by symmetry, X[-i, -j] = conj X[i, j], and takes the real values in the same pass."""
     made: Tensor = _HalfSpectrum.apply(x, hartley)
     return made
 
 
 class _HalfSpectrum(torch.autograd.Function):
-    """Both matrices, of cos and of cos + sin of 2π(ij/t + kl/d), are symmetric: the gradient is the
-    transform again."""
+    """Both matrices, cos and cos + sin of 2π(ij/t + kl/d), are symmetric, so that the gradient is
+    the same transform again."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, hartley: bool) -> Tensor:

@@ -1,7 +1,7 @@
-"""The transforms that FNet can mix with, each as real matrices and by its fast algorithm.
+"""The transforms that FNet can use, each as real matrix products and as a fast algorithm.
 
-For a row x of n tokens and width d, with C and S the matrices cos(2πjk/n) and sin(2πjk/n),
-D the matrix cos(π(2j+1)k/2n) and W the Walsh–Hadamard matrix (-1)^|j & k|; no factor anywhere:
+For a sequence x of n tokens and width d, with C and S the matrices cos(2πjk/n) and sin(2πjk/n), D
+the matrix cos(π(2j+1)k/2n) and W the Walsh–Hadamard matrix (-1)^|j & k|, none of them normalised:
 
     Eq. (1)   fourier    y = C_n x C_d - S_n x S_d            the real part of the 2D DFT
     Eq. (2)   hartley    y = C_n x (C_d + S_d) + S_n x (C_d - S_d)     real minus imaginary part
@@ -9,8 +9,8 @@ D the matrix cos(π(2j+1)k/2n) and W the Walsh–Hadamard matrix (-1)^|j & k|; n
     Eq. (4)   hadamard   y = W_n x W_d
     Eq. (5)   sequence   y = C_n x                            the real part of the DFT over tokens
 
-W exists for powers of two; any other n takes the leading block of the next one, which is the
-transform of the row filled up with zeros, cut again. Everything is fp32 (fp64 stays).
+W exists for powers of two only; any other n uses the leading block of the next one, which is the
+same as padding with zeros, transforming and truncating. Everything is fp32 (or fp64 if given).
 """
 
 import math
@@ -27,17 +27,18 @@ from subquad.shapes import Mask, Sequence
 
 
 def wide(x: Tensor) -> Tensor:
-    """fp32 at least: the output is about √(n·d) times the input, and half precision has no FFT."""
+    """``x`` in fp32 or wider: the output is about √(n·d) times as large, and there is no FFT in
+    half precision."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-#: Up to this many points, products of two places and their quadruples are whole numbers in fp32.
+#: Up to this many points, four times the product of two indices is exact in fp32.
 EXACT_MAX = 2048
 
 
 class Axis:
-    """The matrices of one axis: of ``n`` points (a number, or one per row), at the points
-    ``index``, the others left out. Angles are reduced as whole numbers, so that they stay exact."""
+    """The matrices of one axis of ``n`` points (one number, or one per sequence), restricted to the
+    points ``index``. Angles are reduced modulo 2π as integers, so that they stay exact."""
 
     def __init__(
         self, n: Int[Tensor, "*b"], index: Int[Tensor, "*b t"], dtype: torch.dtype
@@ -67,7 +68,7 @@ class Axis:
     @property
     def hadamard(self) -> Tensor:
         bits = self.row & self.column
-        for shift in (32, 16, 8, 4, 2, 1):  # parity of the ones
+        for shift in (32, 16, 8, 4, 2, 1):  # parity of the number of ones
             bits = bits ^ (bits >> shift)
         return (1 - 2 * (bits & 1)).to(self.dtype)
 
@@ -89,7 +90,7 @@ def products(x: Sequence, time: Axis, hidden: Axis, transform: str) -> Sequence:
 
 @at_own_precision
 def definition(x: Sequence, mask: Mask | None = None, transform: str = "fourier") -> Sequence:
-    """Each row at its own length, its real tokens taken in order, as real matrix products."""
+    """Each sequence at its own length, its real tokens taken in order, by real matrix products."""
     x = wide(x)
     places = torch.arange(x.shape[2], device=x.device)
     hidden = Axis(torch.tensor(x.shape[2], device=x.device), places, x.dtype)
@@ -103,12 +104,12 @@ def definition(x: Sequence, mask: Mask | None = None, transform: str = "fourier"
 
 
 def whole_spectrum(x: Sequence) -> Sequence:
-    """Eq. (1) by one two-dimensional transform."""
+    """Eq. (1) by one two-dimensional FFT."""
     return torch.fft.fftn(x, dim=(1, 2)).real  # Eq. (1)
 
 
 def fourier(x: Sequence) -> Sequence:
-    """Eq. (1) from half of the spectrum by the native core, where that serves: half the time."""
+    """Eq. (1), from half of the spectrum where the native core is available, in half the time."""
     return half_spectrum(x, hartley=False) if core_serves_plainly(x) else whole_spectrum(x)
 
 
@@ -121,13 +122,13 @@ def hartley(x: Sequence) -> Sequence:
 
 
 def dct(x: Sequence) -> Sequence:
-    """Eq. (3), an axis after the other."""
+    """Eq. (3), one axis after the other."""
     return _dct(_dct(x).mT).mT  # Eq. (3)
 
 
 def _dct(x: Float[Tensor, "b t n"]) -> Float[Tensor, "b t n"]:
-    """DCT-II of the last axis by one FFT: the even places, then the odd ones backwards (Makhoul,
-    1980)."""
+    """DCT-II of the last axis by one FFT of the even entries followed by the odd ones in reverse
+    (Makhoul, 1980)."""
     n = x.shape[-1]
     spectrum = torch.fft.fft(torch.cat([x[..., ::2], x[..., 1::2].flip(-1)], dim=-1))
     angle = torch.arange(n, device=x.device, dtype=x.dtype) * (-math.pi / (2 * n))
@@ -135,12 +136,12 @@ def _dct(x: Float[Tensor, "b t n"]) -> Float[Tensor, "b t n"]:
 
 
 def hadamard(x: Sequence) -> Sequence:
-    """Eq. (4), an axis after the other."""
+    """Eq. (4), one axis after the other."""
     return _hadamard(_hadamard(x).mT).mT  # Eq. (4)
 
 
 def _hadamard(x: Float[Tensor, "b t n"]) -> Float[Tensor, "b t n"]:
-    """Walsh–Hadamard transform of the last axis, filled up to a power of two and cut again."""
+    """Walsh–Hadamard transform of the last axis, zero-padded to a power of two and truncated."""
     n = x.shape[-1]
     size = 1 << (n - 1).bit_length()
     y = torch.nn.functional.pad(x, (0, size - n))
@@ -153,7 +154,7 @@ def _hadamard(x: Float[Tensor, "b t n"]) -> Float[Tensor, "b t n"]:
 
 
 def sequence(x: Sequence) -> Sequence:
-    """Eq. (5) by a transform over the tokens alone."""
+    """Eq. (5) by an FFT over the tokens only."""
     return torch.fft.fft(x, dim=1).real  # Eq. (5)
 
 
@@ -169,6 +170,6 @@ TRANSFORMS = tuple(FAST)
 
 @at_own_precision
 def full(x: Sequence, transform: str = "fourier") -> Sequence:
-    """Rows without padding, by the fast algorithm."""
+    """The transform of sequences without padding, by the fast algorithm."""
     x = wide(x)
-    return FAST[transform](x) if x.numel() else x  # torch refuses to transform nothing
+    return FAST[transform](x) if x.numel() else x  # torch raises on empty tensors

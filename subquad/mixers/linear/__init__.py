@@ -1,5 +1,5 @@
-"""Linear attention (Katharopoulos et al. 2020): ``forms`` has the equations and every way to
-compute them, ``layers`` the two mixers."""
+"""Linear attention (Katharopoulos et al. 2020): the equations and all ways to compute them are in
+``forms``, the two mixers in ``layers``."""
 
 from subquad.mixers.linear.forms import (
     BIDIRECTIONAL_FORMS,

@@ -12,12 +12,12 @@ from subquad.mixers.linear.parts import LinearState
 from subquad.mixers.projections import Projections
 from subquad.mixers.state import State
 
-#: The engine's numbers of feature maps.
+#: The engine's numbering of feature maps.
 _PHI = {"elu+1": 0, "relu": 1, "relu^2": 2, "softmax": 3}
 
 
 class Attention(EngineLayer):
-    """A stream's memory is ``[h, k + 1, row(k)]``, Z below S."""
+    """A stream's buffer is ``[h, k + 1, filled(k)]``: S, with Z as its last row."""
 
     kind: ClassVar[Literal["local", "attention"]] = "attention"
 

@@ -1,7 +1,7 @@
-"""Feature maps φ of linear attention: what makes sim(q, k) = φ(q)·φ(k) a similarity.
+"""Feature maps φ of linear attention, which define the similarity sim(q, k) = φ(q)·φ(k).
 
-Eq. (3) of Katharopoulos et al. 2020 asks one thing only: sim ≥ 0. A map that can be negative makes
-the normaliser cross zero, so such maps are not offered.
+Eq. (3) of Katharopoulos et al. 2020 requires only that sim ≥ 0. With a map that can be negative the
+normaliser could cross zero, so no such maps are offered.
 """
 
 from collections.abc import Callable
@@ -16,24 +16,25 @@ FeatureMap: TypeAlias = Callable[[Tensor], Tensor]
 def elu_plus_one(x: Tensor) -> Tensor:
     """φ(x) = elu(x) + 1, Eq. (7), computed as exp(x) on the negative side.
 
-    ``elu(x) + 1`` rounds to zero in bf16 from x = -6 on; ``exp(x)`` is exact wherever the dtype
-    can hold it. Value and gradient at zero are both 1.
+    Computed literally, ``elu(x) + 1`` rounds to zero in bf16 for x ≤ -6; ``exp(x)`` keeps its
+    precision wherever the dtype can represent it. Value and gradient at zero are both 1.
     """
     return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
 
 
 def relu(x: Tensor) -> Tensor:
-    """φ(x) = max(x, 0): sparse features; a token whose features are all zero is not seen."""
+    """φ(x) = max(x, 0): sparse features; a token whose features are all zero has no effect."""
     return torch.relu(x)
 
 
 def squared_relu(x: Tensor) -> Tensor:
-    """φ(x) = max(x, 0)²: sharper than relu, and smooth at zero."""
+    """φ(x) = max(x, 0)²: sharper than ReLU, and smooth at zero."""
     return torch.relu(x).square()
 
 
 def softmax(x: Tensor) -> Tensor:
-    """φ(x) = softmax over the features: each token spreads weight 1 over the state's rows."""
+    """φ(x) = softmax over the features: each token distributes a weight of 1 over the state's
+    rows."""
     return torch.softmax(x, dim=-1)
 
 
@@ -49,7 +50,7 @@ def named(name: str) -> FeatureMap:
     """The map called ``name``.
 
     Raises:
-        ValueError: no such map; the message lists those there are.
+        ValueError: there is no such map; the message lists the known ones.
     """
     if name not in FEATURE_MAPS:
         raise ValueError(f"feature_map={name!r} is not one of {', '.join(FEATURE_MAPS)}")
@@ -57,5 +58,5 @@ def named(name: str) -> FeatureMap:
 
 
 def name_of(phi: FeatureMap) -> str:
-    """What ``phi`` is called in ``FEATURE_MAPS``."""
+    """The name of ``phi`` in ``FEATURE_MAPS``."""
     return next(name for name, known in FEATURE_MAPS.items() if known is phi)

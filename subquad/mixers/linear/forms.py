@@ -1,4 +1,4 @@
-"""Linear attention: softmax replaced by a kernel, so that the sum over keys is kept, not redone.
+"""Linear attention: a kernel replaces the softmax, so that the sum over keys can be accumulated.
 
 Katharopoulos, Vyas, Pappas, Fleuret, "Transformers are RNNs", ICML 2020 (arXiv 2006.16236).
 With φ the feature map (``linear/feature_maps.py``), row vectors Q_i, K_i, V_i and one head:
@@ -10,13 +10,14 @@ With φ the feature map (``linear/feature_maps.py``), row vectors Q_i, K_i, V_i 
     Eq. (18)  s_i = s_{i-1} + φ(x_i W_K) (x_i W_V)ᵀ                  the same, as an RNN
     Eq. (19)  z_i = z_{i-1} + φ(x_i W_K)
 
-Cost: O(t·k·m) time and O(k·m) state per head, against softmax's O(t²·k) and O(t·k).
-With a decay γ (not the paper's), S_i = γ_i S_{i-1} + φ(K_i) V_iᵀ, and Z likewise.
-There is no 1/√k scale (the paper has none) and no epsilon in the divisor: φ ≥ 0, so the divisor
-is zero only where nothing has been seen, and there the result is zero by definition.
+Cost: O(t·k·m) time and O(k·m) state per head, against O(t²·k) and O(t·k) for softmax attention.
+With a decay γ (not in the paper), S_i = γ_i S_{i-1} + φ(K_i) V_iᵀ, and Z likewise.
+There is no 1/√k scale (the paper has none) and no epsilon in the divisor: as φ ≥ 0, the divisor is
+zero only if no token has been seen (or all features are zero), and the result is then defined as
+zero.
 
-The causal forms below are one function written in several ways; they share one signature. The
-``native`` form (``linear/native.py``) is the C++ core, fused to one pass over memory.
+The causal forms below are the same function implemented in several ways, with one signature. The
+``native`` form (``linear/native.py``) is the C++ core, fused into one pass over memory.
 """
 
 from collections.abc import Callable
@@ -35,12 +36,18 @@ from subquad.shapes import Heads, Mask, Values
 
 
 class CausalForm(Protocol):
-    """The signature that all causal forms share.
+    """The signature of all causal forms. Sums are accumulated in fp32 or wider.
 
-    Args: ``q``, ``k`` ``[b, h, t, k]`` before the feature map; ``v`` ``[b, h, t, m]``; ``mask``
-    ``[b, t]``, True = real; ``state`` to continue from; ``decay`` γ per head ``[h]`` or per
-    position ``[b, h, t]`` (at a masked token it is 1: the state stays). Returns V' ``[b, h, t, m]``
-    in the dtype of ``v`` and the state after the last token. Sums are fp32 or wider.
+    Args:
+        q, k: ``[b, h, t, k]``, before the feature map.
+        v: ``[b, h, t, m]``.
+        phi: the feature map φ.
+        mask: ``[b, t]``, True at real tokens. Masked tokens leave the state unchanged.
+        state: the state to continue from; None at the start.
+        decay: γ, per head ``[h]`` or per position ``[b, h, t]``; None for no decay.
+
+    Returns:
+        V' ``[b, h, t, m]`` in the dtype of ``v``, and the state after the last token.
     """
 
     def __call__(
@@ -66,7 +73,7 @@ def empty_state(phi_k: Heads, v: Values) -> LinearState:
 def bidirectional(
     q: Heads, k: Heads, v: Values, *, phi: FeatureMap = elu_plus_one, mask: Mask | None = None
 ) -> Values:
-    """Every token reads the sum over the whole row: O(t·k·m), and no state to carry."""
+    """Every token reads the sums over the whole sequence, in O(t·k·m) and without a state."""
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     s = torch.einsum("bhtk,bhtm->bhkm", phi_k, wide_v)
     z = phi_k.sum(dim=2)
@@ -85,10 +92,11 @@ def quadratic(
     state: LinearState | None = None,
     decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
-    """The definition: all t² similarities, those ahead struck out. For reading and for tests."""
+    """The definition: all t² similarities, with those to later tokens masked out. This is the form
+    to read, and the reference for tests."""
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     start = state or empty_state(phi_k, wide_v)
-    left_q, left_k, left_0 = phi_q, phi_k, None  # what the decay leaves of them
+    left_q, left_k, left_0 = phi_q, phi_k, None  # what is left of them after the decay
     sim = (phi_q @ phi_k.mT).tril()
     if decay is not None and q.shape[2] > 0:
         between, since_start = decay_products(decays(decay, mask, phi_k))
@@ -116,7 +124,7 @@ def recurrent(
     state: LinearState | None = None,
     decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
-    """The RNN: one token at a time, constant time and memory per token."""
+    """The RNN form: one token at a time, with constant time and memory per token."""
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
     start = state or empty_state(phi_k, wide_v)
     s, z = start.s, start.z
@@ -134,7 +142,8 @@ def recurrent(
     return out.to(v.dtype), LinearState(s=s, z=z)
 
 
-#: Tokens per chunk: the widest for which a chunk's own t² part stays cheaper than its state part.
+#: Tokens per chunk: the most for which the quadratic part within a chunk is still cheaper than the
+#: part that goes through the state.
 CHUNK = 64
 
 
@@ -151,7 +160,7 @@ def chunked(
 ) -> tuple[Values, LinearState]:
     """The fast parallel form: quadratic inside chunks of ``CHUNK`` tokens, recurrent between them.
 
-    The last chunk is filled with tokens whose features are zero, which changes nothing.
+    The last chunk is padded with tokens whose features are zero, which does not change the result.
     """
     t = q.shape[2]
     phi_q, phi_k, wide_v = features(q, k, v, phi, mask)
@@ -175,18 +184,18 @@ def chunked(
         left_k, chunk_gamma = phi_k * between[..., -1, :, None], since_start[..., -1]
     s_all = _running(
         left_k.mT @ wide_v, start.s, chunk_gamma
-    )  # Eq. (10), before each chunk and after
-    z_all = _running(left_k.sum(3), start.z, chunk_gamma)  # Eq. (11), the same
+    )  # Eq. (10), before and after each chunk
+    z_all = _running(left_k.sum(3), start.z, chunk_gamma)  # Eq. (11), likewise
     numerator = sim @ wide_v + left_q @ s_all[:, :, :-1]
     denominator = sim.sum(-1, keepdim=True) + left_q @ z_all[:, :, :-1].unsqueeze(-1)
     out = rearrange(divide(numerator, denominator), "b h n c m -> b h (n c) m")[:, :, :t]  # Eq. (9)
     end = LinearState(s=s_all[:, :, -1], z=z_all[:, :, -1])
-    # A view would keep the ends of all chunks alive.
+    # Clone, because a view would keep the states of all chunks in memory.
     return out.to(v.dtype), end.map(Tensor.clone)
 
 
 def _running(parts: Tensor, start: Tensor, gamma: Float[Tensor, "b h n"] | None) -> Tensor:
-    """``start`` and the sums after each of n parts ``[b, h, n, ...]``: n + 1 of them."""
+    """``start``, then the running sum after each of n parts ``[b, h, n, ...]``: n + 1 values."""
     if gamma is None:
         return torch.cat([start.unsqueeze(2), parts.cumsum(2) + start.unsqueeze(2)], dim=2)
     sums = [start]

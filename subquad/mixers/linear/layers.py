@@ -1,4 +1,4 @@
-"""Linear attention as a layer, both ways and causal. The equations are in ``linear/forms.py``."""
+"""Linear attention as a mixer, bidirectional and causal. Equations are in ``linear/forms.py``."""
 
 import copy
 from collections.abc import Iterable
@@ -35,9 +35,12 @@ def _known(form: str, forms: Iterable[str]) -> str:
 class LinearAttention(Mixer):
     """Bidirectional linear attention, Eq. (5).
 
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
-    of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and tensors
-    are on the CPU, else ``sums``.
+    Args:
+        d: model width, a multiple of ``heads``.
+        heads: number of attention heads.
+        feature_map: one of ``feature_maps.FEATURE_MAPS``.
+        form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
+            and the tensors are on the CPU, otherwise ``sums``.
     """
 
     def __init__(
@@ -72,11 +75,14 @@ class LinearAttention(Mixer):
 class CausalLinearAttention(CausalMixer):
     """Causal linear attention, Eq. (9): the Transformer that is an RNN.
 
-    Args: ``d`` width; ``heads``; ``feature_map`` one of ``feature_maps.FEATURE_MAPS``; ``form`` one
-    of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` where the C++ core is in use and the tensors are
-    on the CPU, else ``chunked`` (``recurrent`` for a single token: the same arithmetic, and less;
-    ``quadratic`` for ``torch.export``: a graph of chunks would fix their number). A form that is
-    named is the one that runs.
+    Args:
+        d: model width, a multiple of ``heads``.
+        heads: number of attention heads.
+        feature_map: one of ``feature_maps.FEATURE_MAPS``.
+        form: one of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use and the
+            tensors are on the CPU, otherwise ``chunked``; ``recurrent`` for a single token (the
+            same result with less work), and ``quadratic`` under ``torch.export`` (chunks would fix
+            the length of the graph).
     """
 
     onnx_operator: ClassVar[str | None] = NAME
@@ -120,7 +126,7 @@ class CausalLinearAttention(CausalMixer):
 def _explained(
     projections: Projections, phi: FeatureMap, x: Sequence, mask: Mask | None
 ) -> Explanation:
-    """What each token writes into the state, and what others read there."""
+    """What each token writes to the state, and the features that are read from it."""
     q, k, v = projections.split(zero_padding(x, mask))
     phi_q, phi_k, v = features(q, k, v, phi, mask)
     written = Channel.of(phi_k.sum(-1).mT)

@@ -1,4 +1,4 @@
-"""The C++ core's forms of ``linear``, with the signatures of their pure-torch twins."""
+"""Linear attention by the C++ core, with the signatures of the pure-torch forms."""
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ def native(
     state: LinearState | None = None,
     decay: Tensor | None = None,
 ) -> tuple[Values, LinearState]:
-    """The C++ core: one pass, forward and backward, nothing stored but the inputs. CPU only.
+    """One pass each for forward and backward, saving only the inputs for the gradient. CPU only.
 
     Raises:
         RuntimeError: the core is not in use; ``subquad.kernels.status()`` says why.
@@ -35,19 +35,19 @@ def native(
 def native_bidirectional(
     q: Heads, k: Heads, v: Values, *, phi: FeatureMap = elu_plus_one, mask: Mask | None = None
 ) -> Values:
-    """Eq. (5) by the C++ core. CPU only; raises as ``native`` does."""
+    """Eq. (5) by the C++ core. CPU only; raises the same errors as ``native``."""
     from subquad.kernels import linear_attention
 
     q, k, name = _for_core(q, k, phi)
     return linear_attention(q, k, v, feature_map=name, mask=mask)
 
 
-#: Maps that the core applies itself; any other is applied here, and it gets the features.
+#: Maps that the core applies itself. Others are applied here, and the core is given the features.
 CORE_MAPS: dict[FeatureMap, str] = {elu_plus_one: "elu+1", relu: "relu"}
 
 
 def _for_core(q: Heads, k: Heads, phi: FeatureMap) -> tuple[Heads, Heads, str]:
     if phi in CORE_MAPS:
         return q, k, CORE_MAPS[phi]
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return phi(q.to(wide)), phi(k.to(wide)), "identity"
+    dtype = torch.promote_types(q.dtype, torch.float32)
+    return phi(q.to(dtype)), phi(k.to(dtype)), "identity"

@@ -1,9 +1,9 @@
-"""Causal linear attention by ONNX's own operator ``LinearAttention``, which opset 27 brought.
+"""Causal linear attention by the standard ONNX operator ``LinearAttention``, added in opset 27.
 
 With ``update_rule="linear"`` and ``scale=1`` it computes S_t = S_{t-1} + k_t ⊗ v_t and
-o_t = S_tᵀ q_t: the sums alone, neither feature map nor normaliser. So φ is applied before it, and V
-gets a column of ones: the last column of S is then Z, the last of o the divisor, and one call gives
-both parts of the fraction.
+o_t = S_tᵀ q_t: just the sums, with neither feature map nor normaliser. So φ is applied beforehand,
+and V gets a column of ones: the last column of S is then Z, the last column of o is the divisor,
+and one call computes both numerator and denominator.
 """
 
 import torch
@@ -22,7 +22,7 @@ NAME = "LinearAttention"
 
 
 class ByOperator(CausalMixer):
-    """A mixer for graphs only: run by torch itself it returns nothing meaningful."""
+    """A mixer for export only: run in torch, its results are meaningless."""
 
     def __init__(self, projections: Projections, phi: FeatureMap) -> None:
         super().__init__(projections.out.in_features)
