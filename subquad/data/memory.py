@@ -69,12 +69,13 @@ def held(
     pair = PAIR if pairs is not None else None
     options = ReadOptions(pair=pair, on_bad_row=on_bad_row)
     detected = f"{WHERE}: {len(cells[TEXT])} texts" + (", with labels" if LABEL in cells else "")
-    chosen = Chosen(TEXT, None)
+    chosen = Chosen(TEXT, None, named=False)
     if LABEL in cells:
         cells[LABEL] = _lists(cells[LABEL])
         several = any(isinstance(label, list) for label in cells[LABEL])
-        chosen = Chosen(TEXT, LABEL, LabelCells((LABEL,)) if several else None)
-    return Source(Path(WHERE), chosen, options, MemoryTable(cells), detected, on_disk=False)
+        cell = LabelCells((LABEL,)) if several else None
+        chosen = Chosen(TEXT, LABEL, cell, named=False)
+    return Source(Path(WHERE), chosen, options, MemoryTable(cells), detected)
 
 
 def _lists(labels: tuple[object, ...]) -> tuple[object, ...]:

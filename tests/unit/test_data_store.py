@@ -87,7 +87,7 @@ def test_a_changed_way_of_reading_is_another_store(path: Path) -> None:
         (source, BYTES, 4, Labels(("y", "x"))),
         (source, chars, 4, LABELS),
         (opened(path, on_bad_row="skip"), chars, 4, LABELS),
-        (replace(source, text="label"), chars, 4, LABELS),
+        (replace(source, chosen=replace(source.chosen, text="label")), chars, 4, LABELS),
     ]
     for source, tokenizer, length, labels in ways:
         for reused in (False, True):
