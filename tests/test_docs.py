@@ -41,6 +41,12 @@ def folder(tmp_path_factory):
             for label in words
         ]
         (folder / name).write_text("\n".join(["text,label", *rows]) + "\n", encoding="utf-8")
+    tags = [
+        f"goal match {i},sport\nbank price {i},money\ngoal bank {i},sport;money" for i in range(20)
+    ]
+    (folder / "tags.csv").write_text("\n".join(["text,label", *tags]) + "\n", encoding="utf-8")
+    stars = [f"{'good ' * (i % 5)}match,{i % 5}" for i in range(40)]
+    (folder / "ratings.csv").write_text("\n".join(["text,label", *stars]) + "\n", encoding="utf-8")
     (folder / "book.txt").write_text("It was a dark and stormy night. " * 200, encoding="utf-8")
     return folder
 

@@ -21,6 +21,8 @@ class Chosen:
     label: str | None
     cells: LabelCells | None = None
     """Where the labels are, if a row may have several."""
+    named: bool = True
+    """Whether a person could name them: not where a program gives the texts."""
 
     @property
     def label_columns(self) -> tuple[str | None, ...]:

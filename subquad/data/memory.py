@@ -69,18 +69,18 @@ def held(
     pair = PAIR if pairs is not None else None
     options = ReadOptions(pair=pair, on_bad_row=on_bad_row)
     detected = f"{WHERE}: {len(cells[TEXT])} texts" + (", with labels" if LABEL in cells else "")
-    chosen = Chosen(TEXT, None)
+    chosen = Chosen(TEXT, None, named=False)
     if LABEL in cells:
         cells[LABEL] = _lists(cells[LABEL])
         several = any(isinstance(label, list) for label in cells[LABEL])
-        chosen = Chosen(TEXT, LABEL, LabelCells((LABEL,)) if several else None)
+        cell = LabelCells((LABEL,)) if several else None
+        chosen = Chosen(TEXT, LABEL, cell, named=False)
     return Source(
         path=Path(WHERE),
         chosen=chosen,
         options=options,
         table=MemoryTable(cells),
         detected=detected,
-        on_disk=False,
     )
 
 

@@ -44,8 +44,6 @@ class Source:
     table: Table | TextFiles
     detected: str
     """One line for people: the format, the columns taken, the encoding."""
-    on_disk: bool = True
-    """Whether it is a file; else a program holds it."""
     skipped: Skipped = field(default_factory=Skipped, compare=False)
     file: ByteFile | None = None
     """Where the rows come from, if it is one file."""
@@ -65,7 +63,7 @@ class Source:
     @property
     def has_columns(self) -> bool:
         """Whether texts and labels are columns that a person can name."""
-        return self.on_disk and not isinstance(self.table, TextFiles | LineTable)
+        return self.chosen.named and not isinstance(self.table, TextFiles | LineTable)
 
     def waits(self) -> bool:
         """Whether the next row has not come yet: only from standard input."""
