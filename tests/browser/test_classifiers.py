@@ -119,7 +119,7 @@ def test_another_token_fails(tmp_path):
 @pytest.mark.usefixtures("need_node")
 def test_half_a_character_and_a_pair_are_refused(tmp_path):
     page = web(classifier(tmp_path / "run", pooling="pooler"), tmp_path / "page.html").out
-    for text, why in (("\ud83e", "half a character"), ("a\x1fb", "makes it a pair")):
+    for text, why in (("\ud83e", "unpaired surrogate"), ("a\x1fb", "would make it a pair")):
         assert why in ask(page, {"kind": "classify", "text": text})[-1]["message"]
 
 
@@ -148,7 +148,7 @@ REFUSED = [
         "layer 0 is SoftmaxAttention, but pages only support linear, fnet",
     ),
     (lambda p: classifier(p, "fnet", hybrid="top:1"), "layer 1 is SoftmaxAttention"),
-    (lambda p: classifier(p, mixer_options={"fastformer": {"columns": 3}}), "has columns changed"),
+    (lambda p: classifier(p, mixer_options={"fastformer": {"columns": 3}}), "non-default columns"),
     (
         lambda p: classifier(p, "fnet", mixer_options={"fnet": {"padding": "fixed"}}),
         "padding=fixed",
@@ -182,7 +182,7 @@ def test_a_task_made_from_classification_is_refused(tmp_path):
 
 
 def test_int8_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="holds f16 or f32"):
+    with pytest.raises(UsageError, match="use --weights f16 or f32"):
         web(classifier(tmp_path / "run"), tmp_path / "page.html", "int8")
 
 

@@ -270,7 +270,7 @@ def test_what_it_cannot_do_is_refused():
         pack(other)
     for changes, why in (
         ({"mixer_dense": True}, "mixer_dense"),
-        ({"gelu": "exact"}, "tanh form"),
+        ({"gelu": "exact"}, "tanh approximation"),
         ({"projection": True}, "projection"),
     ):
         with pytest.raises(UsageError, match=why):

@@ -49,7 +49,7 @@ def test_images_are_those_of_images(runs):
         ("waves", {"prompt": "a"}, "prompt is for texts"),
         ("waves", {"length": 3}, "length is not an option of generate for .* generates images"),
         ("chars", {"keep": 0.5}, "keep is not an option of generate for .* generates texts"),
-        ("chars", {"temprature": 0.5}, "temprature is no option .* temperature"),
+        ("chars", {"temprature": 0.5}, "temprature is not an option .* temperature"),
         ("chars", {"temperature": -1.0}, "temperature=-1.0 must be"),
     ],
 )

@@ -47,7 +47,7 @@ def made(tmp_path_factory, heard):
 @pytest.mark.usefixtures("made")
 def test_a_line_is_said_for_every_stage(heard):
     lines = [progress.line for progress in heard if progress.line]
-    for said in ("the model that draws: ", *(f"{m}, seed 0: " for m in MIXERS), "images of 8 "):
+    for said in ("pixel model: ", *(f"{m}, seed 0: " for m in MIXERS), "images of 8 "):
         assert sum(said in line for line in lines) == 1, said
     spent = [progress.spent for progress in heard]
     assert spent == sorted(spent)

@@ -53,7 +53,7 @@ def test_every_mixer_can_be_looked_into(tmp_path, pooling):
         np.testing.assert_allclose(weights.sum(0), 1, atol=1e-5)
     for title in ("Which words get weight", "What each head prefers", "Topics of the state"):
         assert title in page
-    for title in ("effective rank", "spectrum over time", "Attention maps"):
+    for title in ("effective rank", "power spectrum", "Attention maps"):
         assert title in page
     assert json.loads((tmp_path / "o/inspect.json").read_text(encoding="utf-8")) == json.loads(
         json.dumps(document(found))

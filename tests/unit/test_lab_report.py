@@ -173,9 +173,9 @@ def test_names_of_classes_stand_upright_only_if_they_are_short(tmp_path):
 def test_what_the_majority_is_of_is_said(tmp_path):
     found = comparison(tmp_path)
     (bag,), _ = found.floors
-    assert "fitted to exactly the rows the models were trained on." in render(found)
+    assert "fitted to exactly the examples that the models were trained on." in render(found)
     floors = ((bag, replace(bag, name=MAJORITY)),) * 2
-    assert "the most frequent one there" in render(replace(found, floors=floors))
+    assert "most frequent class among those examples" in render(replace(found, floors=floors))
 
 
 def test_cautions_stand_below_the_verdict(tmp_path):
