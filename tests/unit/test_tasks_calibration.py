@@ -102,6 +102,8 @@ def test_the_calibration_error_by_a_loop_over_the_bins():
                 confidence = sum(p[i] for i in within) / len(within)
                 expected += len(within) / len(p) * abs(accuracy - confidence)
         assert calibration_error(p, right) == pytest.approx(expected)
+    at_an_edge = calibration_error(np.array([0.2, 0.21]), np.array([False, True]))
+    assert at_an_edge == pytest.approx((0.2 + 0.79) / 2), "3/15 ends a bin"
 
 
 def test_batches_make_no_difference():
