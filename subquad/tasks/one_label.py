@@ -1,4 +1,4 @@
-"""What a classification does whose rows have one class each."""
+"""Classification with exactly one class per row."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -35,8 +35,8 @@ class OneLabel:
     def evaluate(
         self, model: nn.Module, pairs: Iterable[tuple[Tensor, Tensor]], *, learning: bool
     ) -> dict[str, Any]:
-        """The metrics over pairs of truth and logits. Nothing is chosen on rows, whether or not the
-        model is ``learning``."""
+        """The metrics over pairs of truth and logits. No threshold is tuned here, so that
+        ``learning`` has no effect."""
         del model, learning
         truth, guess, total = [], [], 0.0
         for answers, logits in pairs:
@@ -47,7 +47,7 @@ class OneLabel:
         return self.measured(told, np.concatenate(guess)) | {"loss": total / len(told)}
 
     def measured(self, truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> dict[str, Any]:
-        """Accuracy and all that goes with it."""
+        """Accuracy and the other classification metrics."""
         return classification(confusion(truth, guess, len(self.labels)), self.labels)
 
     def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
@@ -63,15 +63,15 @@ class OneLabel:
         ]
 
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
-        """What is said of one row."""
+        """The prediction for one row as text."""
         del model
         chances = logits.softmax(-1)
         return f"says {self.labels.names[int(chances.argmax())]} ({float(chances.max()):.0%})"
 
     def prepare(self, model: nn.Module) -> None:
-        """Nothing is kept with the model."""
+        """Does nothing: there is nothing to store with the model."""
 
     def about(self, model: nn.Module) -> dict[str, Any]:
-        """What an output stands for."""
+        """What the outputs of the model mean."""
         del model
         return {"outputs": "logits of classes, for a softmax"}

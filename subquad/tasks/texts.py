@@ -22,11 +22,11 @@ NAMED = 5
 def open_training(
     data: DataConfig, *, labelled: bool, options: ReadOptions | None = None
 ) -> Source:
-    """The source of a training run, which is read several times; ``options`` say how, None as the
-    configuration does.
+    """The data of a training run, which is read several times. ``options`` overrides how the
+    configuration says it is read.
 
     Raises:
-        UsageError: standard input, which can be read once only.
+        UsageError: the data are standard input, which can be read only once.
     """
     if data.path == STDIN:
         raise UsageError("training reads its data several times: give a file instead of -")
@@ -34,8 +34,8 @@ def open_training(
 
 
 def text_inputs(path: str, data: DataConfig) -> Inputs:
-    """The texts of a file, to be answered one by one; standard input has one in each line, unless
-    it is said otherwise."""
+    """The texts of a file as inputs for prediction. Standard input has one text per line unless a
+    format is given."""
     if path == STDIN and data.format is None:
         data = replace(data, format="lines")
     source = open_source(path, data.reading(), labelled=False)
@@ -47,20 +47,20 @@ def text_inputs(path: str, data: DataConfig) -> Inputs:
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
-    """Learned from the training texts, or loaded if ``data.tokenizer`` is a file."""
+    """Train a tokenizer on the training texts, or load it if ``data.tokenizer`` is a file."""
     if data.tokenizer.endswith((".json", ".model")):
         return Tokenizer.load(Path(data.tokenizer))
     return Tokenizer.train(data.tokenizer, training_texts, data.vocabulary)
 
 
 def chosen_texts(source: Source, chosen: Iterable[int]) -> Iterator[str]:
-    """The texts of these records, counted from 0, in the order of the file."""
+    """The texts of these records (indices from 0), in file order."""
     wanted = set(map(int, chosen))
     return (record.text for i, record in enumerate(source.records()) if i in wanted)
 
 
 def before(source: Source, cut: int) -> Iterator[str]:
-    """The texts of a source up to a character."""
+    """The texts of a source up to character ``cut``."""
     for record in source.pieces():
         if cut <= 0:
             return
@@ -69,7 +69,7 @@ def before(source: Source, cut: int) -> Iterator[str]:
 
 
 def tokens_before(source: Source, tokenizer: Tokenizer, cut: int, *, starts: bool) -> int:
-    """Tokens before a character, with ``starts`` one more for the start of every text."""
+    """Number of tokens up to character ``cut``, counting a start token per text if ``starts``."""
     begun, seen, begins = 0, 0, True
     for record in source.pieces():
         if seen >= cut:
@@ -102,10 +102,13 @@ def texts_cut(examples: Examples, length: int | None) -> int:
 
 
 def cut_at(length: int | None, cut: int, of: int) -> str:
-    """That texts were cut, in a sentence; empty if none were."""
+    """A sentence that says how many texts were truncated; empty if none were."""
     if not cut:
         return ""
-    return f"{cut} of {of} texts reach the length of {length} tokens and were cut there (--length)"
+    return (
+        f"{cut} of {of} texts reach the maximum length of {length} tokens and were truncated "
+        "(--length)"
+    )
 
 
 def refuse_none_left(source: Source) -> None:
@@ -119,7 +122,7 @@ def refuse_none_left(source: Source) -> None:
 
 
 def skipped(source: Source) -> str:
-    """Which rows the latest pass left out, in a sentence; empty if none."""
+    """A sentence that says which rows were skipped in the last pass; empty if none were."""
     if not source.skipped.count:
         return ""
     some = "; ".join(f"row {bad.row}: {bad.reason}" for bad in source.skipped.rows[:NAMED])
