@@ -79,19 +79,19 @@ CASES = {
 }
 
 #: What a verb says where it does not work, with exit code 2; everything else works.
-NO_GENERATE = "does not generate; it is for: subquad predict RUN FILE"
-GENERATES = "does not predict; it is for: subquad generate RUN"
+NO_GENERATE = "cannot generate; use: subquad predict RUN FILE"
+GENERATES = "cannot predict; use: subquad generate RUN"
 TUNED = "it is for: subquad train FILE --task classify --from RUN --out NEW"
 REFUSED = {
     ("classify", "generate"): NO_GENERATE,
     ("several", "generate"): NO_GENERATE,
-    ("several", "web"): "it tells several labels, and a page one class",
+    ("several", "web"): "the run predicts several labels, but a page only one class",
     ("pairs", "generate"): NO_GENERATE,
-    ("pairs", "web"): "it reads pairs of texts, and a page one text",
+    ("pairs", "web"): "the run classifies pairs of texts, but a page only single texts",
     ("digits", "generate"): NO_GENERATE,
-    ("digits", "predict"): "it predicts from pixels, not texts",
+    ("digits", "predict"): "it reads pixels, not texts",
     ("digits", "inspect"): "does not read text",
-    ("digits", "web"): "it reads pixels, and a page reads texts",
+    ("digits", "web"): "the run classifies pixels, but a page can only classify texts",
     ("regress", "generate"): NO_GENERATE,
     ("regress", "web"): "the task is regress; a page shows texts, pictures or classes",
     ("language", "predict"): GENERATES,

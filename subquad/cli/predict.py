@@ -61,5 +61,5 @@ def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:
     seconds = time.perf_counter() - began
     skipped = f", {bad} of them could not be read" if bad else ""
     length = run.config.data.length
-    skipped += f", {cut} were truncated to the length of {length} tokens" if cut else ""
+    skipped += f", {cut} reach the maximum length of {length} tokens and were truncated" * bool(cut)
     say(f"{rows} rows in {seconds:.1f} s ({rows / max(seconds, 1e-9):.0f} rows/s){skipped}")

@@ -1,11 +1,11 @@
-"""Compute only: fast twins of the pure-torch forms that stand in ``subquad.mixers``.
+"""Fast C++ counterparts of the pure-torch implementations in ``subquad.mixers``.
 
-The native core (``csrc/``) is optional: without a compiler at installation, or with
-``SUBQUAD_KERNELS=torch`` in the environment, ``status()`` says why it is not in use, the functions
-here raise, and the mixers take their pure-torch forms. ``SUBQUAD_KERNELS=baseline`` (``avx2``,
-``avx512``) asks for an instruction set by name, for tests.
+The native core (``csrc/``) is optional. If it was built without a compiler, or is turned off with
+``SUBQUAD_KERNELS=torch`` in the environment, mixers use their pure-torch implementations, the
+functions here raise, and ``status()`` says why. For tests, ``SUBQUAD_KERNELS=baseline``, ``avx2``
+or ``avx512`` selects an instruction set.
 
-Nothing here is loaded by ``import subquad``.
+``import subquad`` does not load anything from here.
 """
 
 from subquad.kernels.linear import Sums, causal_linear_attention, linear_attention

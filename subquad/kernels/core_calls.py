@@ -1,6 +1,6 @@
-"""Calls of the native core that are no torch operators, and what the operators share.
+"""Calls of the native core that are not torch operators, and what the operators share.
 
-Tensors are as the callers leave them: on the CPU, of one dtype, of checked shapes.
+Callers have made sure that tensors are on the CPU and have matching dtypes and shapes.
 """
 
 from typing import Any
@@ -11,18 +11,18 @@ from torch import Tensor
 from subquad.kernels.loading import CORE
 
 DTYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
-#: From this many bytes on, fresh memory is asked for in large pages.
+#: From this many bytes on, new buffers use large pages.
 LARGE = 8 << 20
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """What sums over this dtype are kept in."""
+    """The dtype in which sums over ``dtype`` are accumulated."""
     return torch.promote_types(dtype, torch.float32)
 
 
 def solid(*tensors: Any) -> tuple[Any, ...]:
-    """The same tensors (or None), each with its values in memory: of ``z.conj().imag`` torch keeps
-    the sign as a mark only, and of a gradient that is known to be zero nothing."""
+    """The same tensors (or None) with their values materialised in memory: torch stores the sign of
+    ``z.conj().imag`` as a flag only, and a gradient known to be zero not at all."""
     return tuple(_written(x) for x in tensors)
 
 
@@ -33,7 +33,7 @@ def _written(x: Tensor | None) -> Tensor | None:
 
 
 def view(x: Tensor | None) -> tuple[int, ...] | None:
-    """What the core needs to know of a tensor. An empty one is as good as none."""
+    """A tensor as the core takes it: data pointer and strides, or None."""
     return None if x is None else (x.data_ptr(), *x.stride())
 
 
@@ -44,7 +44,7 @@ def in_large_pages(made: Tensor) -> Tensor:
 
 
 def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
-    """GELU's tanh form of a contiguous tensor, or with ``dout`` (likewise) the gradient of x."""
+    """GELU (tanh) of a contiguous tensor or, given ``dout`` (also contiguous), its gradient."""
     x, dout = solid(x, dout)
     out = in_large_pages(torch.empty_like(x))
     above = 0 if dout is None else dout.data_ptr()
@@ -54,7 +54,7 @@ def run_gelu(x: Tensor, dout: Tensor | None = None) -> Tensor:
 
 
 def run_lagged(x: Tensor, weight: Tensor, offsets: Tensor, made: int) -> Tensor:
-    """y_i,c = Σ_j W_j,c x_{i + o_j},c for the first ``made`` i; what is outside ``x`` is zero.
+    """y_i,c = Σ_j W_j,c x_{i + o_j},c for i < ``made``; ``x`` is zero outside its range.
 
     ``x`` ``[b, t, d]``, ``weight`` ``[w, d]`` contiguous in ``wide(x.dtype)``, ``offsets`` int64
     ``[w]`` contiguous.
@@ -81,8 +81,8 @@ def _lagged_sizes(x: Tensor, offsets: Tensor, made: int) -> tuple[int, ...]:
 
 
 def run_pool(x: Tensor, weight: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Σ_i softmax_i(W x_i) x_i ``[b, d]``, each head for its own features, and log Σ e^s
-    ``[b, h]``; both in ``wide(x.dtype)``, as is ``weight`` ``[b, h, d]`` (rows without gaps)."""
+    """Σ_i softmax_i(W x_i) x_i ``[b, d]``, where each head weights its own features, and log Σ e^s
+    ``[b, h]``; both in ``wide(x.dtype)``, as is ``weight`` ``[b, h, d]`` (contiguous rows)."""
     x, weight = solid(x, weight)
     b, h, d = weight.shape
     y, log_sum = (weight.new_empty(b, n) for n in (d, h))
@@ -108,8 +108,8 @@ def _pool_sizes(x: Tensor, h: int) -> tuple[int, ...]:
 
 
 def run_unfold(half: Tensor, d: int, hartley: bool) -> Tensor:
-    """From ``[b, t, d//2 + 1]`` columns of a real row's two-dimensional DFT (contiguous, complex)
-    to its whole real part ``[b, t, d]``, less the imaginary part with ``hartley``."""
+    """The full real part ``[b, t, d]`` of a two-dimensional DFT of real input, from the half of its
+    columns ``[b, t, d//2 + 1]`` (contiguous, complex), minus the imaginary part if ``hartley``."""
     b, t, _ = half.shape
     out = in_large_pages(half.new_empty(b, t, d, dtype=half.real.dtype))
     sizes = b, t, d, DTYPES[out.dtype], torch.get_num_threads()

@@ -1,9 +1,9 @@
-"""Linear attention by the native core: the twins of the forms in ``subquad.mixers.linear``.
+"""Linear attention by the native core: counterparts of the forms in ``subquad.mixers.linear``.
 
-Everything is one pass over memory: the feature map, the sums, the normaliser, the division and the
-cast. Inputs may have any strides and any dtype of fp32, fp64, bf16 and fp16 (sums fp32 or wider);
-nothing is copied. With fewer rows times heads than threads, time is split among them. The same
-inputs give the same bits for the same number of threads.
+Feature map, sums, normaliser, division and cast are fused into one pass over memory. Inputs may
+have any strides and be fp32, fp64, bf16 or fp16 (sums are fp32 or wider); nothing is copied. If
+batch size times heads is less than the number of threads, the sequence is split among threads.
+Results are bitwise reproducible for the same number of threads.
 """
 
 from collections.abc import Callable
@@ -49,17 +49,23 @@ def causal_linear_attention(
     state: SumsLike | None = None,
     decay: Tensor | None = None,
 ) -> tuple[Values, Sums]:
-    """Outputs ``[b, h, t, m]`` in the dtype of ``v``, and the sums after the last token.
+    """Causal linear attention.
 
-    Args: ``q``, ``k`` ``[b, h, t, k]`` before the feature map; ``v`` ``[b, h, t, m]``;
-    ``feature_map`` ``"elu+1"``, ``"relu"`` or ``"identity"`` (``q``, ``k`` are features already);
-    ``mask`` ``[b, t]``, True = real; ``state`` to continue from; ``decay`` per head ``[h]`` or per
-    position ``[b, h, t]``: S ← γS + φ(k) vᵀ, Z ← γZ + φ(k), and a masked token leaves both alone.
+    Args:
+        q, k: ``[b, h, t, k]``, before the feature map.
+        v: ``[b, h, t, m]``.
+        feature_map: ``"elu+1"``, ``"relu"``, or ``"identity"`` if ``q`` and ``k`` are features.
+        mask: ``[b, t]``, True at real tokens; masked tokens leave the state unchanged.
+        state: the sums to continue from; None at the start.
+        decay: γ, per head ``[h]`` or per position ``[b, h, t]``: S ← γS + φ(k) vᵀ, Z ← γZ + φ(k).
+
+    Returns:
+        Outputs ``[b, h, t, m]`` in the dtype of ``v``, and the sums after the last token.
 
     Raises:
-        RuntimeError: the native core is not in use (the message says why), or derivatives are taken
-            in forward mode, which it has not.
-        ValueError: a shape, dtype, device or feature map that does not fit, by name.
+        RuntimeError: the native core is not in use (the message says why), or forward-mode
+            derivatives are requested, which it does not support.
+        ValueError: a shape, dtype, device or feature map is invalid; the message names it.
     """
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
     s0 = z0 = None
@@ -79,7 +85,8 @@ def causal_linear_attention(
 def linear_attention(
     q: Heads, k: Heads, v: Values, *, feature_map: str = "elu+1", mask: Mask | None = None
 ) -> Values:
-    """Bidirectional: every token reads the sums over the whole row. Arguments as above."""
+    """Bidirectional linear attention: every token reads the sums over the whole sequence. Arguments
+    and errors are those of ``causal_linear_attention``; returns ``[b, h, t, m]``."""
     q, k, v, dtype = _checked(q, k, v, mask, feature_map)
     given = q, k, v, mask
     form = _form(given, ops.all_linear, ops.All.apply, linear_calls.run_all)
@@ -100,12 +107,12 @@ def _per_position(decay: Tensor, k: Tensor) -> Tensor:
 def _form(
     given: tuple[Tensor | None, ...], operator: Form, differentiable: Form, bare: Form
 ) -> Form:
-    """How to call the core: torch's dispatcher costs more than a short row, so it is asked only
-    where somebody traces, watches or wraps; autograd only for gradients."""
+    """How to call the core. torch's dispatcher costs more than a short sequence, so that it is used
+    only for tracing, dispatch modes and tensor subclasses, and autograd only for gradients."""
     if forward_ad._current_level >= 0:
         raise RuntimeError(
-            "the native core has no forward-mode derivatives; the forms in subquad.mixers.linear "
-            "(chunked, sums) have"
+            "the native core has no forward-mode derivatives; use the forms chunked or sums of "
+            "subquad.mixers.linear"
         )
     if traced():
         return operator
@@ -121,18 +128,18 @@ def _form(
 
 def _expect(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     if x.shape != shape:
-        raise ValueError(f"{name} has shape {tuple(x.shape)}, and must have {tuple(shape)}")
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; expected {tuple(shape)}")
     if x.device.type != "cpu":
-        raise ValueError(f"{name} is on {x.device}; the native core serves CPU tensors")
+        raise ValueError(f"{name} is on {x.device}; the native core takes CPU tensors only")
 
 
 def _checked(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, feature_map: str
 ) -> tuple[Tensor, Tensor, Tensor, torch.dtype]:
-    """q, k, v in one dtype, and the dtype wanted back."""
+    """q, k, v in a common dtype, and the dtype of the result."""
     if CORE is None:
         raise RuntimeError(
-            f"the native core is not in use: {REASON}; the pure-torch forms are in "
+            f"the native core is not in use: {REASON}; use the pure-torch forms in "
             "subquad.mixers.linear"
         )
     if (
@@ -143,18 +150,18 @@ def _checked(
         and (q.dim() == 4 and q.shape[3] > 0)
         and q.device.type == k.device.type == v.device.type == "cpu"
     ):
-        return q, k, v, v.dtype  # the common case, in as few steps as a short row deserves
+        return q, k, v, v.dtype  # the common case, with little overhead for short sequences
     if feature_map not in MAPS:
         raise ValueError(f"feature_map={feature_map!r} is not one of {', '.join(MAPS)}")
     if q.dim() != 4 or q.shape[3] == 0:
-        raise ValueError(f"q has shape {tuple(q.shape)}, and must be [b, h, t, k]")
+        raise ValueError(f"q has shape {tuple(q.shape)}; expected [b, h, t, k]")
     _expect("q", q, tuple(q.shape))
     _expect("k", k, tuple(q.shape))
     _expect("v", v, (*q.shape[:3], max(v.shape[-1], 1)))
     if mask is not None:
         _expect("mask", mask, (q.shape[0], q.shape[2]))
         if mask.dtype != torch.bool:
-            raise ValueError(f"mask is {mask.dtype}, and must be torch.bool")
+            raise ValueError(f"mask is {mask.dtype}; expected torch.bool")
     dtype = v.dtype
     if not q.dtype == k.dtype == dtype:
         common = torch.promote_types(torch.promote_types(q.dtype, k.dtype), dtype)

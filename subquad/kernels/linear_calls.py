@@ -1,8 +1,8 @@
-"""The calls of the core for linear attention, and their gradients; ``ops`` makes operators and
-differentiable functions of them.
+"""Calls of the core for linear attention, and their gradients; ``ops`` turns them into operators
+and differentiable functions.
 
-Inputs are as ``subquad.kernels.linear`` leaves them: CPU tensors of one dtype, checked shapes,
-states and decay in ``wide(dtype)``.
+Inputs have been checked by ``subquad.kernels.linear``: they are CPU tensors of one dtype and
+matching shapes, with states and decay in ``wide(dtype)``.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from subquad.kernels.core_calls import DTYPES, in_large_pages, solid, view, wide
 from subquad.kernels.loading import CORE
 
 MAPS = {"identity": 0, "elu+1": 1, "relu": 2}
-#: Multiplications below which waking a second thread costs more than it saves.
+#: With fewer multiplications than this, a second thread costs more than it saves.
 FEW = 1 << 17
 
 
@@ -27,8 +27,8 @@ def _sizes(q: Tensor, v: Tensor, feature_map: str) -> tuple[int, ...]:
 
 
 def like_heads(x: Tensor) -> Tensor:
-    """Empty, shaped like ``x`` ``[b, h, t, w]``, without gaps, and laid out in the same order:
-    heads cut from ``[b, t, h, w]`` are joined again by a view."""
+    """An empty tensor shaped like ``x`` ``[b, h, t, w]``, dense and in the same memory order, so
+    that heads split from ``[b, t, h, w]`` can be merged again without a copy."""
     b, h, t, w = x.shape
     if x.is_contiguous():
         return x.new_empty(b, h, t, w)
@@ -36,7 +36,7 @@ def like_heads(x: Tensor) -> Tensor:
 
 
 def _made_like(x: Tensor) -> Tensor:
-    """``like_heads``, about to be written by the core."""
+    """``like_heads``, in large pages where it pays, for results of the core."""
     return in_large_pages(like_heads(x))
 
 
@@ -75,7 +75,7 @@ def run_causal_backward(
     feature_map: str,
     need_decay: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of q, k, v, s0, z0, decay; empty tensors for those not wanted."""
+    """Gradients of q, k, v, s0, z0 and decay; empty tensors for those that are not needed."""
     dout, ds, dz = solid(dout, ds, dz)
     q, k, v, s0, z0, decay = solid(q, k, v, s0, z0, decay)
     made = empty_gradients(q, k, v, s0, decay, need_decay, _made_like)
@@ -102,7 +102,7 @@ def empty_gradients(
     need_decay: bool,
     like: Callable[[Tensor], Tensor] = like_heads,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Where ``run_causal_backward`` writes."""
+    """The tensors that ``run_causal_backward`` writes to."""
     b, h, t, w = q.shape
     kept = wide(v.dtype)
     start = ((b, h, w, v.shape[-1]), (b, h, w)) if s0 is not None else ((0,), (0,))
@@ -134,7 +134,7 @@ def run_all_backward(
 
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: Any = None) -> None:  # noqa: ARG001
-    """What the backward will need: the inputs."""
+    """Save the inputs for the backward pass."""
     *tensors, ctx.feature_map = inputs
     ctx.dtype = tensors[0].dtype
     ctx.save_for_backward(*tensors)
@@ -145,8 +145,8 @@ def _kept(ctx: Any) -> tuple[Any, ...]:
     tensors: tuple[Any, ...] = ctx.saved_tensors
     if tensors[0].dtype != ctx.dtype:
         raise RuntimeError(
-            f"the inputs were saved as {ctx.dtype} and came back as {tensors[0].dtype}: a hook on "
-            "saved tensors has to give back what it was given"
+            f"the inputs were saved as {ctx.dtype} but restored as {tensors[0].dtype}: a hook on "
+            "saved tensors must return tensors of the original dtype"
         )
     return tensors
 
@@ -154,7 +154,7 @@ def _kept(ctx: Any) -> tuple[Any, ...]:
 def causal_gradients(
     ctx: Any, form: Callable[..., Any], dout: Tensor | None, ds: Tensor | None, dz: Tensor | None
 ) -> Any:
-    """Gradients of all inputs by ``form``: ``run_causal_backward`` or its operator."""
+    """Gradients of all inputs, by ``run_causal_backward`` or its operator (``form``)."""
     q, k, v, mask, s0, z0, decay = _kept(ctx)
     if dout is None:
         dout = v.new_zeros(()).expand(v.shape)
@@ -167,7 +167,7 @@ def causal_gradients(
 
 
 def all_gradients(ctx: Any, form: Callable[..., Any], dout: Tensor | None) -> Any:
-    """Gradients of all inputs by ``form``: ``run_all_backward`` or its operator."""
+    """Gradients of all inputs, by ``run_all_backward`` or its operator (``form``)."""
     q, k, v, mask = _kept(ctx)
     if dout is None:
         dout = v.new_zeros(()).expand(v.shape)

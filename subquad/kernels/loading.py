@@ -1,31 +1,31 @@
-"""Whether the native core is in use, and if not, why. Decided once, when this module is loaded."""
+"""Loads the native core, or records why it is not in use. This is decided once, at import."""
 
 import os
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-#: ``torch`` turns the native core off; an instruction set's name asks for that one.
+#: ``torch`` turns the native core off; the name of an instruction set selects that one.
 VARIABLE = "SUBQUAD_KERNELS"
 
 
 @dataclass(frozen=True)
 class Status:
-    """What ``subquad info`` says about the native core."""
+    """What ``subquad info`` reports about the native core."""
 
-    #: True if the C++ kernels serve, False if the pure-torch forms do.
+    #: True if the C++ kernels are in use, False if the pure-torch implementations are.
     native: bool
     #: ``avx512``, ``avx2`` or ``baseline`` (SSE2 or NEON); None without the native core.
     instruction_set: str | None
-    #: ``openmp`` (torch's own team) or ``threads``; None without the native core.
+    #: ``openmp`` (torch's own threads) or ``threads``; None without the native core.
     threads: str | None
-    #: Why the native core is not in use; None where it is.
+    #: Why the native core is not in use; None if it is.
     reason: str | None
 
 
 def _load() -> tuple[Any, str | None]:
     """The extension module, or None and the reason."""
-    import torch  # noqa: F401  the core borrows torch's threads, so torch is loaded first
+    import torch  # noqa: F401  the core uses torch's threads, so torch must be loaded first
 
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "torch":
@@ -35,7 +35,7 @@ def _load() -> tuple[Any, str | None]:
     except ImportError as error:
         if error.name == "subquad.kernels._native":
             return None, "built without a C++ compiler"
-        return None, f"the extension does not load: {error}"
+        return None, f"the extension cannot be loaded: {error}"
     if wanted and not core.use(wanted):
         return None, f"{VARIABLE}={wanted}: this processor or build has no such instruction set"
     return core, None
@@ -45,14 +45,15 @@ CORE, REASON = _load()
 
 
 def traced() -> bool:
-    """Whether torch watches what is called: a compiler, an exporter, a fake tensor, a counter."""
+    """Whether torch is tracing or intercepting calls: for a compiler, an exporter, fake tensors or
+    a FLOP counter."""
     import torch
 
     return torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() > 0
 
 
 def status() -> Status:
-    """Which kernels serve, and why."""
+    """Which kernels are in use, and why."""
     if CORE is None:
         return Status(native=False, instruction_set=None, threads=None, reason=REASON)
     return Status(native=True, instruction_set=CORE.isa(), threads=CORE.team(), reason=None)

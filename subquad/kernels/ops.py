@@ -1,11 +1,12 @@
 """The native core as torch operators: ``subquad::causal_linear``, ``subquad::all_linear`` and their
-backwards, which are the functions of ``linear_calls`` with shapes for tracing and with gradients.
+backward operators, which are the functions of ``linear_calls`` with shapes for tracing and with
+gradients.
 
-``Causal`` and ``All`` are the same without torch's dispatcher, which costs more than a short row:
-for ordinary tensors that nobody traces.
+``Causal`` and ``All`` do the same without torch's dispatcher, whose overhead exceeds the cost of a
+short sequence. They are for ordinary tensors when nothing is traced.
 
-A backward that is itself differentiated is refused by torch: the backward operators carry no
-gradient formula.
+Second derivatives are not supported: the backward operators have no gradient formula, so that torch
+raises an error.
 """
 
 from typing import Any
@@ -64,7 +65,7 @@ all_linear.register_autograd(_all_gradients, setup_context=linear_calls.keep)
 
 
 class Causal(torch.autograd.Function):
-    """``run_causal`` with gradients; those are not differentiable again, and say so."""
+    """``run_causal`` with gradients, which raise if they are differentiated again."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -79,7 +80,7 @@ class Causal(torch.autograd.Function):
 
 
 class All(torch.autograd.Function):
-    """``run_all``, likewise."""
+    """``run_all`` with gradients, likewise."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Everything that is not mixing: embeddings, blocks, heads, the state of a whole model."""
+"""Models built from mixers: embeddings, blocks, heads, and the state of a whole model."""
 
 from subquad.models.config import ModelConfig
 from subquad.models.embeddings import Embedding, Frames, FrontEnd

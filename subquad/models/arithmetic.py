@@ -1,5 +1,5 @@
-"""Is bf16 faster than fp32 on this processor? A processor may announce bf16 and still multiply it
-more slowly, so the two are measured: once per machine, version of torch and number of threads."""
+"""Measures whether bf16 is faster than fp32 on this processor. Some processors advertise bf16 but
+multiply it more slowly, so both are timed, once per machine, torch version and thread count."""
 
 import contextlib
 import json
@@ -16,29 +16,29 @@ import torch
 from subquad.errors import SubquadError
 from subquad.storage import write_text
 
-#: Rows, inputs and outputs of the products that are measured.
+#: Rows, inputs and outputs of the matrix products that are timed.
 SHAPES = ((512, 256, 1024), (1024, 512, 1024))
-#: Seconds after which no further round is begun, and rounds at most.
+#: Time budget in seconds, and maximum number of rounds.
 ENOUGH, ROUNDS = 0.3, 5
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds that the products of a training step take, forward and backward, with autocast to
-    bf16 and without."""
+    """Seconds for the matrix products of a training step, forward and backward, with and without
+    autocast to bf16."""
 
     bf16: float
     fp32: float
 
     @property
     def faster(self) -> bool:
-        """Whether bf16 is."""
+        """Whether bf16 is faster."""
         return self.bf16 < self.fp32
 
 
 @cache
 def times() -> Times:
-    """The processor's, from the cache file if they are there."""
+    """The timings of this processor, from the cache file if possible."""
     found = _remembered()
     if found is None:
         found = measure()
@@ -47,18 +47,18 @@ def times() -> Times:
 
 
 def cache_file() -> Path | None:
-    """Where figures are kept; None where there is no place."""
+    """The file in which timings are cached; None if there is no place for it."""
     base = os.environ.get("XDG_CACHE_HOME")
     try:
         folder = Path(base) if base else Path.home() / ".cache"
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # there is no home directory
         return None
     return folder / "subquad" / "arithmetic.json" if folder.is_absolute() else None
 
 
 def measure() -> Times:
-    """Take turns, so that whatever slows the machine down slows both; medians, added up. Random
-    states are left alone."""
+    """Time both. They take turns, so that other load slows both equally; the result is the sum of
+    medians. Random states are not changed."""
     began, seconds = time.perf_counter(), {True: 0.0, False: 0.0}
     with torch.inference_mode(False), torch.enable_grad():
         for i, (rows, inputs, outputs) in enumerate(SHAPES, start=1):
@@ -72,7 +72,7 @@ def measure() -> Times:
                 if late and len(rounds[True]) > 1:
                     break
             for bf16, taken in rounds.items():
-                seconds[bf16] += statistics.median(taken[1:])  # first uses are slow
+                seconds[bf16] += statistics.median(taken[1:])  # the first round is a warm-up
     return Times(bf16=seconds[True], fp32=seconds[False])
 
 

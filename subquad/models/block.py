@@ -1,4 +1,5 @@
-"""One layer: a mixer and a feed-forward network, each with its residual, norm and dropout."""
+"""One layer: a mixer and a feed-forward network, each with residual connection, norm and
+dropout."""
 
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from subquad.shapes import Mask, Sequence
 
 
 class FeedForward(nn.Module):
-    """Linear, GELU, linear: each token alone."""
+    """Linear, GELU, linear, applied to each token separately."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -28,7 +29,8 @@ class FeedForward(nn.Module):
 
 
 class Block(nn.Module):
-    """Post-norm: x ← LN(x + mix(x)); x ← LN(x + ff(x)). Pre-norm: x ← x + mix(LN(x)); and so on."""
+    """Post-norm: x ← LN(x + mix(x)), x ← LN(x + ff(x)). Pre-norm: x ← x + mix(LN(x)), x ← x +
+    ff(LN(x))."""
 
     def __init__(self, config: ModelConfig, mixer: str, *, causal: bool, length: int) -> None:
         super().__init__()
@@ -46,9 +48,9 @@ class Block(nn.Module):
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, State]:
-        """The causal block over the tokens after ``state``."""
+        """The causal block over more tokens, continuing from ``state`` (``CausalMixer.scan``)."""
         mixer = self.mixer
-        assert isinstance(mixer, CausalMixer), "only a causal block streams"
+        assert isinstance(mixer, CausalMixer), "only a causal block can stream"
         mixed: list[State] = []
 
         def mix(h: Tensor) -> Tensor:
@@ -67,7 +69,7 @@ class Block(nn.Module):
     def _residual(
         self, x: Sequence, sublayer: Callable[[Tensor], Tensor], norm: nn.LayerNorm
     ) -> Sequence:
-        """The residual stream stays in fp32 under autocast: half precision would drown it."""
+        """The residual stream stays in fp32 under autocast; half precision would lose updates."""
         if self.pre:
             return x + self.dropout(sublayer(norm(x)))
         out: Sequence = norm(x + self.dropout(sublayer(x)))
@@ -75,8 +77,8 @@ class Block(nn.Module):
 
 
 def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
-    """All layers, bottom first, for rows of up to ``length`` tokens; with ``share_mixers`` one
-    mixer of each name for all of them."""
+    """All layers, from bottom to top, for sequences of up to ``length`` tokens. With
+    ``share_mixers``, layers with the same mixer share one module."""
     names = config.layer_mixers()
     made = [Block(config, name, causal=causal, length=length) for name in names]
     if config.share_mixers:
@@ -87,20 +89,20 @@ def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
 
 
 def initialise(model: nn.Module, how: str = "plain") -> None:
-    """The one place where weights get their first values.
+    """Initialise all weights of a model; this is the only place where that happens.
 
     ===========================  ===================================================
     embeddings, linear weights   normal, σ = 0.02 (BERT, FNet and Fastformer alike)
     linear biases                zero
-    layer norm                   one and zero
+    layer norm                   scale one, bias zero
     ===========================  ===================================================
 
     ``how="fnet"`` differs where FNet's official code does:
 
     ===========================  ===================================================
     inner bias of feed-forward   normal, σ = 0.02
-    embedding's projection       LeCun's normal: variance 1/d, cut at two deviations
-    biases over the vocabulary   normal, σ = 0.02 (and over the order of sentences)
+    projection of embeddings     LeCun normal: variance 1/d, truncated at two σ
+    biases of pretraining heads  normal, σ = 0.02
     ===========================  ===================================================
     """
     for module in model.modules():

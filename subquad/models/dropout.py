@@ -1,18 +1,19 @@
-"""Dropout (Srivastava et al. 2014). torch's own draws one number per element on the CPU, by one
-thread, which takes longer than the layer's products; here one number serves four."""
+"""Dropout (Srivastava et al. 2014). On the CPU, torch draws one random number per element in a
+single thread, which takes longer than the matrix products of a layer; here one number serves
+four."""
 
 import torch
 from torch import Tensor, nn
 
-#: Below this many elements torch's own is as fast.
+#: Below this many elements, torch's dropout is as fast.
 LEAST = 4096
-#: Values that a lane of 16 bits has.
+#: Number of values of a 16-bit lane.
 LANE = 1 << 16
 
 
 class Dropout(nn.Dropout):
-    """As ``nn.Dropout``; on the CPU ``p`` is a multiple of 2⁻¹⁶. Numbers come from torch's
-    generator, so the same seed drops the same elements."""
+    """Like ``nn.Dropout``, but ``p`` is rounded to a multiple of 2⁻¹⁶ on the CPU. It uses torch's
+    random generator, so that the same seed drops the same elements."""
 
     def forward(self, x: Tensor) -> Tensor:
         from subquad.kernels.loading import traced
@@ -25,7 +26,7 @@ class Dropout(nn.Dropout):
 
 @torch.no_grad()
 def _factors(x: Tensor, p: float) -> Tensor:
-    """0 where an element is dropped, else one over the share that is kept."""
+    """0 where an element is dropped, otherwise 1 / (fraction kept)."""
     dropped = min(round(p * LANE), LANE - 1)
     numbers = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     lanes = numbers.view(torch.int16)[: x.numel()].view(x.shape)

@@ -1,5 +1,5 @@
-"""Rows of tokens or frames → vectors with their places. Positions count *real* tokens, so padding
-cannot shift a word."""
+"""Embeddings of tokens or frames, with positional encoding. Positions count *real* tokens, so that
+padding does not shift them."""
 
 import math
 from abc import ABC, abstractmethod
@@ -14,15 +14,15 @@ from subquad.shapes import Mask, Positions, Sequence, Tokens
 
 
 def real_positions(tokens: Tensor, mask: Mask | None) -> Positions:
-    """How many real tokens (or frames) stand before each of its row (0 for leading padding);
-    ``tokens`` are ``[b, t]`` or ``[b, t, f]``."""
+    """The number of real tokens (or frames) before each one in its sequence, ``[b, t]`` (0 for
+    leading padding); ``tokens`` is ``[b, t]`` or ``[b, t, f]``."""
     if mask is None:
         return torch.arange(tokens.shape[1], device=tokens.device).expand(tokens.shape[:2])
     return (mask.cumsum(1) - 1).clamp(min=0)
 
 
 def sinusoid_rates(d: int) -> Float[Tensor, "half"]:
-    """How fast each pair of sin and cos turns, in radians per token."""
+    """Frequency of each pair of sin and cos, in radians per token."""
     return torch.exp(torch.arange(0, d, 2) * (-math.log(10_000.0) / d))
 
 
@@ -33,21 +33,23 @@ def sinusoids(positions: Positions, d: int) -> Sequence:
 
 
 class FrontEnd(nn.Module, ABC):
-    """What stands below the blocks: a vector for each token or frame of a row, plus those of its
-    position and type, then dropout (post-norm models: layer norm in between, and FNet's linear
-    projection after it).
+    """The input layer: one vector per token or frame, plus embeddings of its position and type,
+    then layer norm (post-norm models only), FNet's linear projection (optional) and dropout.
 
-    Args: ``config``; ``length`` the longest row that learned positions are made for; ``name`` and
-    ``reading``: the module that makes the vectors, and what it is called.
+    Args:
+        config: the model's architecture.
+        length: the maximum sequence length, for learned positions.
+        name: attribute name of ``reading``.
+        reading: the module that turns inputs into vectors.
     """
 
     def __init__(self, config: ModelConfig, length: int, name: str, reading: nn.Module) -> None:
         super().__init__()
         self.kind: str = config.placed().positions or "none"
         self.length = length
-        #: Whether positions beyond those learned are refused here; False where a runtime does it.
+        #: Whether to check that positions are within range; False if a runtime does that.
         self.checked = True
-        self.add_module(name, reading)  # first, as weights get their values in this order
+        self.add_module(name, reading)  # first, because weights are initialised in this order
         self.positions = nn.Embedding(length, config.d) if self.kind == "learned" else None
         self.types = nn.Embedding(config.types, config.d) if config.types else None
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if config.norm == "post" else None
@@ -56,20 +58,22 @@ class FrontEnd(nn.Module, ABC):
 
     @abstractmethod
     def vectors(self, inputs: Tensor) -> Sequence:
-        """The vector ``[b, t, d]`` of each token or frame, whatever its place."""
+        """The vector of each token or frame, ``[b, t, d]``, without its position."""
 
     def forward(
         self, inputs: Tensor, positions: Positions, types: Tokens | None = None
     ) -> Sequence:
-        """Vectors ``[b, t, d]`` of ``inputs`` at ``positions`` ``[b, t]``; without ``types`` all
-        are of type 0.
+        """Embed ``inputs`` at ``positions`` ``[b, t]``. If ``types`` is None, all are of type 0.
+
+        Returns:
+            ``[b, t, d]``.
 
         Raises:
-            ValueError: a position beyond the learned ones; both numbers are named. Types are
-                given to a model that has none.
+            ValueError: a position is beyond the learned ones (the message names both numbers), or
+                types are given to a model without type embeddings.
         """
         if types is not None and self.types is None:
-            raise ValueError("this model has no token types (types=0), but types were given")
+            raise ValueError("token types were given, but this model has none (types=0)")
         x = self.vectors(inputs)
         if self.positions is not None:
             if self.checked:
@@ -82,13 +86,13 @@ class FrontEnd(nn.Module, ABC):
         if self.norm is not None:
             x = self.norm(x)
         if self.projection is not None:
-            # Back from autocast's half precision, which would drown the residual stream.
+            # Back from autocast's half precision, in which the residual stream would lose updates.
             x = self.projection(x).to(x.dtype)
         out: Sequence = self.dropout(x)
         return out
 
     def _check(self, positions: Positions) -> None:
-        if torch.compiler.is_compiling():  # a graph cannot choose by what a tensor holds
+        if torch.compiler.is_compiling():  # a graph cannot branch on the values of a tensor
             beyond = f"a position is beyond the {self.length} that this model has learned"
             torch._assert_async((positions < self.length).all(), beyond)
             return
@@ -100,7 +104,7 @@ class FrontEnd(nn.Module, ABC):
 
 
 class Embedding(FrontEnd):
-    """Rows of tokens: ids ``[b, t]`` below ``vocabulary``, each with a learned vector."""
+    """Token embeddings, for ids ``[b, t]`` below ``vocabulary``."""
 
     tokens: nn.Embedding
 
@@ -113,7 +117,7 @@ class Embedding(FrontEnd):
 
 
 class Frames(FrontEnd):
-    """Rows of frames: ``[b, t, width]`` numbers, as of sound or sensors, through a linear layer."""
+    """A linear layer over frames ``[b, t, width]``, such as audio or sensor data."""
 
     frames: nn.Linear
 

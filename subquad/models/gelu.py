@@ -1,12 +1,12 @@
-"""GELU in its tanh form, by the native core where that serves: torch's own takes longer on a
-processor without AVX-512 than the rest of a feed-forward layer's memory traffic."""
+"""GELU in its tanh approximation, computed by the native core where it is available: without
+AVX-512, torch's version takes longer than the rest of a feed-forward layer's memory traffic."""
 
 from torch import Tensor, nn
 
 from subquad.mixers.native import core_serves_plainly
 from subquad.models.gelu_native import gelu
 
-#: Below this many elements a call costs more than it saves.
+#: Below this many elements, calling the core costs more than it saves.
 LEAST = 16384
 
 

@@ -1,4 +1,4 @@
-"""The C++ core's GELU in its tanh form, for the CPU."""
+"""GELU in its tanh approximation by the C++ core, on the CPU."""
 
 from typing import Any
 
@@ -27,6 +27,6 @@ class _Gelu(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dout: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        if torch.is_grad_enabled():  # to be differentiated again: torch's formula can be
+        if torch.is_grad_enabled():  # torch's formula can be differentiated again
             return torch.ops.aten.gelu_backward(dout, x, approximate="tanh")
         return _run(x, dout.contiguous())

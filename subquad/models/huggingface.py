@@ -1,8 +1,8 @@
-"""FNet as the ``transformers`` library stores it: read a folder of its, write one that it reads.
+"""Reads and writes FNet models in the format of the ``transformers`` library.
 
-A folder holds ``config.json`` and ``model.safetensors``. Tensors keep their values and layout, only
-names change, so that a round trip is equal to the byte. Old files are read too: LayerNorm's
-``gamma`` and ``beta``, a saved ``position_ids``, DFT matrices, tied weights written twice.
+A folder contains ``config.json`` and ``model.safetensors``. Tensors keep their values and layout;
+only names change, so that a round trip is exact to the byte. Old files are supported: LayerNorm's
+``gamma`` and ``beta``, a saved ``position_ids``, DFT matrices, and tied weights saved twice.
 
 ========================================  ===============================================
 here                                      there (without ``fnet.`` in a bare FNetModel)
@@ -56,7 +56,7 @@ _RULES = (
     (r"order", "cls.seq_relationship"),
 )
 
-#: Our model → (its heads, their name there) for each class of theirs.
+#: For each transformers class: our model, its heads, and transformers' name of the head.
 ARCHITECTURES: dict[str, tuple[type[nn.Module], tuple[str, ...], str]] = {
     "FNetModel": (Pretraining, (), ""),
     "FNetForPreTraining": (Pretraining, ("masked", "order"), ""),
@@ -68,7 +68,7 @@ ARCHITECTURES: dict[str, tuple[type[nn.Module], tuple[str, ...], str]] = {
     "FNetForQuestionAnswering": (TokenClassifier, (), "qa_outputs"),
 }
 
-#: Field of theirs → field of ours, and what theirs is where a file is silent.
+#: transformers' field → our field, and transformers' default.
 _FIELDS: dict[str, tuple[str, Any]] = {
     "hidden_size": ("d", 768),
     "num_hidden_layers": ("layers", 12),
@@ -83,7 +83,7 @@ _TANH_GELU = ("gelu_new", "gelu_pytorch_tanh")
 
 @dataclass(frozen=True)
 class Exchanged:
-    """A model of ours with what ``transformers`` calls it."""
+    """A model, with what is needed to save it for ``transformers``."""
 
     architecture: str
     config: ModelConfig
@@ -94,13 +94,15 @@ class Exchanged:
 
 
 def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
-    """Read a folder that ``transformers`` wrote; the model comes in evaluation mode.
+    """Load a model saved by ``transformers``, in evaluation mode.
 
-    ``padding="fixed"`` fills every row up to the longest, as the model was pretrained;
-    ``"own-length"`` makes a row independent of padding, and is another function.
+    Args:
+        folder: contains ``config.json`` and ``model.safetensors``.
+        padding: ``"fixed"`` pads all sequences to the maximum length, as in pretraining;
+            ``"own-length"`` makes results independent of padding, but computes another function.
 
     Raises:
-        SubquadError: no FNet, an activation or a tensor that does not fit; each is named.
+        SubquadError: it is not an FNet, or a setting or tensor is not supported; it is named.
     """
     folder = Path(folder)
     about = _about(folder)
@@ -131,16 +133,16 @@ def load(folder: str | Path, *, padding: str = "fixed") -> Exchanged:
     _fill(model, found, architecture, folder / WEIGHTS)
     names = about.get("id2label") or {}
     if not isinstance(names, dict):
-        raise SubquadError(f"{where}: id2label is {names!r}; names by number are wanted")
+        raise SubquadError(f"{where}: id2label is {names!r}; expected an object of names by number")
     labels = tuple(str(names.get(str(i), i)) for i in range(classes))
     return Exchanged(architecture, config, model.eval(), vocabulary, length, labels)
 
 
 def save(given: Exchanged, folder: str | Path) -> None:
-    """Write a folder that ``transformers`` reads with the class ``given.architecture``.
+    """Save a model for ``transformers``, to be loaded with the class ``given.architecture``.
 
     Raises:
-        SubquadError: the model is not an FNet as theirs, or the folder cannot be written.
+        SubquadError: transformers has no such model, or the folder cannot be written.
     """
     folder, config = Path(folder), given.config
     _same_function(given)
@@ -173,20 +175,21 @@ def _about(folder: Path) -> dict[str, Any]:
         raise SubquadError(f"{folder / CONFIG} cannot be read: {error}") from None
     if not isinstance(about, dict) or about.get("model_type") != "fnet":
         kind = about.get("model_type") if isinstance(about, dict) else about
-        raise SubquadError(f"{folder} holds a model of type {kind!r}, not 'fnet'")
+        raise SubquadError(f"{folder} contains a model of type {kind!r}, not 'fnet'")
     act = about.get("hidden_act") or _TANH_GELU[0]
     if act not in _TANH_GELU:
         raise SubquadError(
-            f"{folder / CONFIG}: hidden_act {act!r} is not FNet's, {' or '.join(_TANH_GELU)}"
+            f"{folder / CONFIG}: hidden_act {act!r} is not supported; expected "
+            f"{' or '.join(_TANH_GELU)}"
         )
     return about
 
 
 def _number(about: Mapping[str, Any], name: str, usual: Any, where: Path) -> Any:
-    """A field that holds a number; ``usual`` where it is absent or null, as for transformers.
+    """A numeric field; ``usual`` if it is absent or null, as in transformers.
 
     Raises:
-        SubquadError: it holds something else; the field is named.
+        SubquadError: it is not a number; the message names the field.
     """
     value = about.get(name)
     if value is None:
@@ -194,7 +197,7 @@ def _number(about: Mapping[str, Any], name: str, usual: Any, where: Path) -> Any
     kind = float if isinstance(usual, float) else int
     if isinstance(value, bool) or not isinstance(value, (int, kind)) or value < 0:
         what = "number" if kind is float else "whole number"
-        raise SubquadError(f"{where}: {name} is {value!r}; a {what} is wanted")
+        raise SubquadError(f"{where}: {name} is {value!r}; expected a {what}")
     return kind(value)
 
 
@@ -221,7 +224,7 @@ def _model(
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """The file's tensors by today's names, constants left out, tied ones once."""
+    """The tensors of a file by current names, without constants and duplicates of tied weights."""
     raw = shards.read(path)
     refuse_no_numbers(path, raw)
     found = {}
@@ -261,18 +264,18 @@ def _fill(model: nn.Module, found: Mapping[str, Tensor], architecture: str, path
     wrong = sorted(n for n in wanted.keys() & found.keys() if wanted[n].shape != found[n].shape)
     if missing or extra or wrong:
         raise SubquadError(
-            f"{path} does not fit {architecture}: missing {missing or 'none'}, unexpected "
-            f"{extra or 'none'}, of another shape {wrong or 'none'}"
+            f"{path} does not match {architecture}: missing {missing or 'none'}, unexpected "
+            f"{extra or 'none'}, wrong shape {wrong or 'none'}"
         )
     for name, tensor in wanted.items():
         tensor.copy_(found[name])
 
 
 def _same_function(given: Exchanged) -> None:
-    """Refuse to write what ``transformers`` would compute otherwise."""
+    """Raise ``SubquadError`` if ``transformers`` would compute something else."""
     config, model = given.config, given.model
     wrong = [
-        f"{name} is {getattr(config, name)!r}, theirs {theirs!r}"
+        f"{name} is {getattr(config, name)!r} instead of {theirs!r}"
         for name, theirs in (
             ("norm", "post"),
             ("positions", "learned"),
@@ -281,11 +284,11 @@ def _same_function(given: Exchanged) -> None:
         if getattr(config, name) != theirs
     ]
     others = sorted(set(config.layer_mixers()) - {"fnet"})
-    wrong += [f"layers of {', '.join(others)}"] if others else []
+    wrong += [f"it has layers of {', '.join(others)}"] if others else []
     wrong += [] if config.types else ["it has no token types"]
     if isinstance(model, Classifier) and model.pooling != "pooler":
-        wrong.append(f"pooling is {model.pooling!r}, theirs 'pooler'")
+        wrong.append(f"pooling is {model.pooling!r} instead of 'pooler'")
     if (kind := config.mixer_options.get("fnet", {}).get("transform", "fourier")) != "fourier":
         wrong.append(f"the transform is {kind!r}")
     if wrong:
-        raise SubquadError(f"transformers' FNet is another model: {'; '.join(wrong)}")
+        raise SubquadError(f"transformers' FNet cannot represent this model: {'; '.join(wrong)}")

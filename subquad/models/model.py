@@ -1,4 +1,4 @@
-"""The two models: a classifier over whole rows, and a causal model that streams."""
+"""The two models: a classifier of whole sequences, and a causal model that can stream."""
 
 from typing import Literal
 
@@ -15,18 +15,19 @@ from subquad.models.pooling import AttentionPooling
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
 
-#: How a classifier sums up a row.
+#: How a classifier pools a sequence.
 Pooling = Literal["mean", "cls", "attention", "pooler"]
 
 
 class Encoder(nn.Module):
-    """A front end and bidirectional blocks: a vector per token or frame.
+    """An input layer and bidirectional blocks, for one vector per token or frame.
 
-    Args: ``config``; ``front``, an ``Embedding`` or ``Frames``, which also says how long a row may
-    be.
+    If a mixer accepts one length only (FNet's ``padding="fixed"``), sequences are padded to it here
+    and truncated again afterwards, so that results do not depend on the rest of the batch.
 
-    If a mixer is made for one length only (FNet's ``padding="fixed"``), rows are padded to it here
-    and cut again, so that a row's result never depends on its batch.
+    Args:
+        config: the architecture.
+        front: an ``Embedding`` or ``Frames``, which also defines the maximum length.
     """
 
     def __init__(self, config: ModelConfig, front: FrontEnd) -> None:
@@ -42,7 +43,7 @@ class Encoder(nn.Module):
         self.fixed_length = max((n for n in made_for if n is not None), default=None)
         if self.fixed_length is not None and self.fixed_length < length:
             raise ValueError(
-                f"a mixer is fixed to length {self.fixed_length}, and rows have up to {length}"
+                f"a mixer is fixed to length {self.fixed_length}, but sequences have up to {length}"
             )
 
     def forward(
@@ -52,11 +53,20 @@ class Encoder(nn.Module):
         positions: Positions | None = None,
         types: Tokens | None = None,
     ) -> Sequence:
-        """Vectors ``[b, t, d]`` of ``tokens``, ids ``[b, t]`` or frames ``[b, t, f]``.
-        ``positions`` are those of the real tokens; None counts them."""
+        """Encode a batch.
+
+        Args:
+            tokens: ids ``[b, t]`` or frames ``[b, t, f]``.
+            mask: ``[b, t]``, True at real tokens.
+            positions: ``[b, t]``; by default, real tokens are counted.
+            types: ``[b, t]`` token types.
+
+        Returns:
+            ``[b, t, d]``.
+        """
         t = tokens.shape[1]
         if self.fixed_length is not None:
-            assert positions is None, "padding takes part, so its places are counted here"
+            assert positions is None, "padding takes part, so that positions are counted here"
             fill = (0, max(self.fixed_length - t, 0))
             real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
             mask = nn.functional.pad(real if mask is None else mask, fill)
@@ -65,7 +75,7 @@ class Encoder(nn.Module):
         if positions is None:
             positions = real_positions(tokens, mask)
         if self.fixed_length is not None and mask is not None:
-            # Padding that takes part stands where it stands, as in the papers' code.
+            # Padding that takes part keeps its actual position, as in the papers' code.
             places = real_positions(tokens, None).clamp(max=self.embedding.length - 1)
             positions = torch.where(mask, positions, places)
         x = self.embedding(tokens, positions, types)
@@ -76,7 +86,7 @@ class Encoder(nn.Module):
 
 
 def _padded(tokens: Tensor, mask: Mask, pad: int) -> Tensor:
-    """Rows as long as ``mask``; where it is False, tokens are ``pad`` and frames are zero."""
+    """Pad to the length of ``mask``; where it is False, tokens are ``pad`` and frames zero."""
     if tokens.dim() == 3:
         longer = nn.functional.pad(tokens, (0, 0, 0, mask.shape[1] - tokens.shape[1]))
         return longer.masked_fill(~mask.unsqueeze(-1), 0)
@@ -85,7 +95,7 @@ def _padded(tokens: Tensor, mask: Mask, pad: int) -> Tensor:
 
 
 class Pooler(nn.Module):
-    """BERT's summary of a row: tanh of a linear layer over its first real token."""
+    """BERT's pooler: tanh of a linear layer over the first real token."""
 
     def __init__(self, d: int) -> None:
         super().__init__()
@@ -95,20 +105,28 @@ class Pooler(nn.Module):
         if mask is None:
             return torch.tanh(self.dense(x[:, 0]))
         first = mask.int().argmax(1)
-        rows = torch.arange(x.shape[0], device=x.device)  # whose number a graph leaves open
+        rows = torch.arange(x.shape[0], device=x.device)  # works for graphs of any batch size
         return torch.tanh(self.dense(x[rows, first]))
 
 
 class Classifier(nn.Module):
-    """A row → one of ``classes`` (one class: a number, for regression or for a choice).
+    """Classifies sequences into one of ``classes`` (a single class for regression or choices).
 
-    Rows are of tokens, ``vocabulary`` of them and at most ``length`` in a row, or else of whatever
-    the front end ``front`` reads.
+    Args:
+        config: the architecture.
+        classes: number of outputs.
+        vocabulary: number of tokens.
+        length: maximum sequence length.
+        front: the input layer, instead of ``vocabulary`` and ``length``.
+        pooling: ``"mean"`` over the real tokens; ``"cls"``, an additional token (id ``vocabulary``)
+            at the start; ``"attention"``, a learned weighted average; or ``"pooler"``, BERT's
+            pooler over the first token.
+        token_dropout: fraction of tokens to drop in training.
 
-    ``pooling="cls"`` puts a token of its own (id ``vocabulary``) before every row and reads there;
-    ``"mean"`` averages over the real tokens; ``"attention"`` weighs them; ``"pooler"`` reads the
-    row's first token, as BERT. ``token_dropout`` is the part of a row's tokens that is left out in
-    training.
+    Example::
+
+        model = Classifier(ModelConfig(d=64), classes=2, vocabulary=1000, length=128)
+        logits = model(torch.randint(1000, (8, 128)))  # [8, 2]
     """
 
     def __init__(
@@ -129,7 +147,7 @@ class Classifier(nn.Module):
             extra = 0 if self.cls is None else 1
             front = Embedding(config, vocabulary=vocabulary + extra, length=length + extra)
         elif self.cls is not None:
-            raise ValueError("pooling='cls' puts a token before each row, and here are no tokens")
+            raise ValueError("pooling='cls' adds a token, but this model does not read tokens")
         self.encoder = Encoder(config, front)
         poolers = {"attention": AttentionPooling, "pooler": Pooler}
         self.pooler = poolers[pooling](config.d) if pooling in poolers else None
@@ -139,7 +157,7 @@ class Classifier(nn.Module):
         initialise(self, config.initialisation)
 
     def pool(self, x: Sequence, mask: Mask | None) -> Pooled:
-        """One vector per row; zeros for a row without real tokens."""
+        """One vector per sequence ``[b, d]``; zeros for one without real tokens."""
         if self.cls is not None:
             return x[:, 0]
         if self.pooler is not None:
@@ -153,7 +171,8 @@ class Classifier(nn.Module):
     def forward(
         self, tokens: Tensor, mask: Mask | None = None, types: Tokens | None = None
     ) -> Float[Tensor, "b c"]:
-        """Logits ``[b, c]`` of ``tokens``, ids ``[b, t]`` or frames ``[b, t, f]``."""
+        """Logits ``[b, c]`` for ``tokens``, which are ids ``[b, t]`` or frames ``[b, t, f]``;
+        ``mask`` ``[b, t]`` is True at real tokens."""
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
             mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=True)
@@ -173,11 +192,11 @@ class Classifier(nn.Module):
         Int[Tensor, "b s"] | None,
         Int[Tensor, "b s"] | None,
     ]:
-        """Some tokens left out, which saves their work. The others keep their places."""
+        """Drop some tokens, which also saves their computation. The others keep their positions."""
         kept = torch.rand(tokens.shape[:2], device=tokens.device) >= self.token_dropout
         if self.cls is not None or isinstance(self.pooler, Pooler):
             kept[:, 0] = True
-        if self.encoder.fixed_length is not None:  # rows cannot be shorter: padding in its place
+        if self.encoder.fixed_length is not None:  # the length is fixed: replace them by padding
             return _padded(tokens, kept, self.encoder.pad), mask, None, types
         kept = kept if mask is None else kept & mask
         most = int(kept.sum(1).max().clamp(min=1))
@@ -189,11 +208,20 @@ class Classifier(nn.Module):
 
 
 class CausalModel(nn.Module):
-    """Tokens → logits for the next token; streams through a ``ModelState``.
+    """Predicts the next token; can stream by carrying a ``ModelState``.
 
-    ``inputs`` token ids can be read, the first ``outputs`` of them predicted (a start token may be
-    read only), in rows of up to ``length``; or else rows are of whatever the front end ``front``
-    reads.
+    Args:
+        config: the architecture.
+        outputs: number of token ids that can be predicted.
+        inputs: number of token ids that can be read; may be larger, for a start token.
+        length: maximum sequence length, if positions are learned.
+        front: the input layer, instead of ``inputs`` and ``length``.
+
+    Example::
+
+        model = CausalModel(ModelConfig(d=64), outputs=256, inputs=257, length=512)
+        logits, state = model.scan(torch.tensor([[256, 72, 105]]))  # [1, 3, 256]
+        logits, state = model.scan(torch.tensor([[33]]), state)  # continues
     """
 
     embedding: Embedding
@@ -211,8 +239,8 @@ class CausalModel(nn.Module):
         if front is None:
             front = Embedding(config, vocabulary=inputs, length=length)
         elif config.tied:
-            raise ValueError("tied: the head can share the weights of an embedding of tokens only")
-        self.embedding = front  # type: ignore[assignment]  # who generates reads tokens
+            raise ValueError("tied=True needs a token embedding whose weights the head can share")
+        self.embedding = front  # type: ignore[assignment]  # tokens wherever it generates
         self.blocks = blocks(config, causal=True, length=front.length)
         last = config.norm == "pre"
         self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
@@ -223,7 +251,16 @@ class CausalModel(nn.Module):
     def scan(
         self, tokens: Tensor, state: ModelState | None = None, mask: Mask | None = None
     ) -> tuple[Logits, ModelState]:
-        """Logits ``[b, t, v]`` after each token, and the state after the last one."""
+        """Read more tokens, continuing from ``state`` (None at the start).
+
+        Args:
+            tokens: ids ``[b, t]``.
+            state: what an earlier call returned.
+            mask: ``[b, t]``, True at real tokens.
+
+        Returns:
+            Logits ``[b, t, v]`` for the token after each one, and the state after the last one.
+        """
         positions = real_positions(tokens, mask)
         read = torch.full((tokens.shape[0],), tokens.shape[1], device=tokens.device)
         read = read if mask is None else mask.sum(1)
@@ -238,7 +275,7 @@ class CausalModel(nn.Module):
         return self._predict(self.norm(x)), ModelState(read, tuple(layers))
 
     def empty_state(self, rows: int) -> ModelState:
-        """The state of ``rows`` rows of which nothing has been read."""
+        """The initial state of ``rows`` sequences, before any token has been read."""
         layers = []
         on = next(self.parameters()).device
         for block in self.blocks:

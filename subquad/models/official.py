@@ -1,7 +1,7 @@
-"""Weights of Fastformer's released PyTorch code, under its names, into models of ours.
+"""Loads the weights of Fastformer's released PyTorch code.
 
-Two of its parameters have no place here because they change nothing: the biases of the scores
-(``query_att``, ``key_att``, ``att_fc2``), which a softmax takes off again.
+The biases of its scores (``query_att``, ``key_att``, ``att_fc2``) are ignored: they have no effect,
+since a softmax does not change when a constant is added.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from torch import Tensor
 from subquad.models.config import ModelConfig
 from subquad.models.model import Classifier
 
-#: Released name → ours, inside one layer.
+#: Released name → our name, within a layer.
 _LAYER = {
     "attention.output.dense": "dense",
     "attention.output.LayerNorm": "norm_mixer",
@@ -21,7 +21,7 @@ _LAYER = {
     "output.dense": "ff.outer",
     "output.LayerNorm": "norm_ff",
 }
-#: Released name → ours, around the layers. The encoder comes alone, or in the example's classifier.
+#: Released name → our name, outside the layers, for the encoder and the example's classifier.
 _AROUND = {
     "position_embeddings": "encoder.embedding.positions",
     "LayerNorm": "encoder.embedding.norm",
@@ -35,8 +35,8 @@ _MODEL = "fastformer_model."
 
 
 def released(config: ModelConfig) -> ModelConfig:
-    """``config`` with the form of the released encoder; its sizes stay. Its classifier sums a row
-    up by attention (``pooling="attention"``)."""
+    """``config`` with the architecture of the released encoder and unchanged sizes. The released
+    classifier uses ``pooling="attention"``."""
     return replace(
         config,
         mixers=("fastformer",),
@@ -49,11 +49,11 @@ def released(config: ModelConfig) -> ModelConfig:
 
 
 def mixer_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The released ``FastSelfAttention`` (``query``, ``query_att``, ``key``, ``key_att``,
-    ``transform``) as the ``state_dict`` of a ``Fastformer``.
+    """Convert the released ``FastSelfAttention`` (``query``, ``query_att``, ``key``, ``key_att``,
+    ``transform``) to the ``state_dict`` of a ``Fastformer``.
 
     Raises:
-        ValueError: names are missing or unknown; they are listed.
+        ValueError: names are missing or unknown; the message lists them.
     """
     names = ("query", "query_att", "key", "key_att", "transform")
     wanted = {f"{name}.{kind}" for name in names for kind in ("weight", "bias")}
@@ -69,10 +69,10 @@ def mixer_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def classifier_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A released encoder, alone or in the example's classifier, under the names of ours.
+    """Convert a released encoder, or the example's classifier, to our names.
 
     Raises:
-        ValueError: a name that the released code does not have.
+        ValueError: a name does not exist in the released code.
     """
     ours: dict[str, Tensor] = {}
     layers: dict[str, dict[str, Tensor]] = {}
@@ -96,11 +96,11 @@ def classifier_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_released(model: Classifier, state: Mapping[str, Tensor]) -> None:
-    """Put released weights into ``model``, made with ``released(config)``. An encoder without word
-    embedding or head leaves the model's own.
+    """Load released weights into ``model``, which was built with ``released(config)``. If they have
+    no word embedding or head, the model keeps its own.
 
     Raises:
-        ValueError: names or shapes do not fit; they are listed, and nothing is changed.
+        ValueError: names or shapes do not match (the message lists them); nothing is changed.
     """
     found, own = classifier_weights(state), model.state_dict()
     optional = {"encoder.embedding.tokens.weight", "head.weight", "head.bias"}
@@ -111,7 +111,7 @@ def load_released(model: Classifier, state: Mapping[str, Tensor]) -> None:
         if tensor.shape != own[name].shape
     ]
     if wrong:
-        raise ValueError(f"released weights of another shape: {', '.join(sorted(wrong))}")
+        raise ValueError(f"released weights have the wrong shape: {', '.join(sorted(wrong))}")
     model.load_state_dict(own | found)
 
 
@@ -119,6 +119,6 @@ def _same_names(found: set[str], wanted: set[str]) -> None:
     missing, extra = sorted(wanted - found), sorted(found - wanted)
     if missing or extra:
         raise ValueError(
-            f"released weights do not fit: missing {', '.join(missing) or 'none'}; "
+            f"released weights do not match: missing {', '.join(missing) or 'none'}; "
             f"unexpected {', '.join(extra) or 'none'}"
         )

@@ -1,4 +1,4 @@
-"""Attention pooling: a row of vectors as one, each token weighed by what it holds."""
+"""Attention pooling: a weighted average of a sequence of vectors, with learned weights."""
 
 from torch import nn
 
@@ -8,8 +8,8 @@ from subquad.shapes import Mask, Pooled, Sequence
 
 
 class AttentionPooling(nn.Module):
-    """Σ_i softmax_i(w·tanh(W x_i)) x_i over real tokens, zeros for an empty row: the pooler of
-    Fastformer's released encoder (there exp of the scores as they are, which can overflow)."""
+    """Σ_i softmax_i(w·tanh(W x_i)) x_i over real tokens, or zeros if there are none: the pooler of
+    Fastformer's released encoder (which applies exp to raw scores and can overflow)."""
 
     def __init__(self, d: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which arithmetic a machine is good at, and autocast for it."""
+"""Chooses the device and the precision (fp32 or bf16), and provides autocast."""
 
 import contextlib
 from contextlib import AbstractContextManager
@@ -12,14 +12,14 @@ Precision = Literal["auto", "fp32", "bf16"]
 
 
 def device(name: str = "auto") -> torch.device:
-    """``auto`` is CUDA where there is one, else the CPU."""
+    """``auto`` is CUDA if available, otherwise the CPU."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(name)
 
 
 def native_bf16(on: torch.device) -> bool:
-    """Whether the processor announces bf16 (AMX or AVX-512 BF16; CUDA from Ampere on)."""
+    """Whether the processor advertises bf16 (AMX or AVX-512 BF16; CUDA from Ampere on)."""
     if on.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities = torch.cpu.get_capabilities()
@@ -27,8 +27,8 @@ def native_bf16(on: torch.device) -> bool:
 
 
 def resolve(precision: Precision, on: torch.device) -> Precision:
-    """``auto`` → the faster of ``bf16`` and ``fp32``: fp32 where the processor does not announce
-    bf16, bf16 on CUDA that does, and on other processors what was measured."""
+    """Resolve ``auto``: fp32 if the processor does not advertise bf16; otherwise bf16 on CUDA, and
+    on the CPU whichever was measured to be faster."""
     if precision != "auto":
         return precision
     if not native_bf16(on):
@@ -37,7 +37,7 @@ def resolve(precision: Precision, on: torch.device) -> Precision:
 
 
 def autocast(precision: Precision, on: torch.device) -> AbstractContextManager[Any]:
-    """The context in which models run: matrix products in bf16, or everything as it is."""
+    """The context in which models run: autocast to bf16, or no change."""
     if precision == "bf16":
         return torch.autocast(on.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

@@ -1,8 +1,8 @@
-"""The models that BERT and FNet are pretrained with and tuned to, over the same encoder and pooler.
+"""Models for pretraining and fine-tuning as in BERT and FNet, with the same encoder and pooler.
 
-A body (``encoder`` and ``pooler``) bears the same names in all of them, so that what one has
-learned the next can begin with. Classification of rows, of pairs of texts (token types) and
-regression (one class) is ``subquad.models.Classifier`` with ``pooling="pooler"``.
+The body (``encoder`` and ``pooler``) has the same parameter names in all of them, so that
+pretrained weights can be reused. For classification of texts or pairs of texts (by token types),
+and for regression (one class), use ``subquad.models.Classifier`` with ``pooling="pooler"``.
 """
 
 from collections.abc import Sequence as Several
@@ -21,8 +21,8 @@ from subquad.shapes import Mask, Pooled, Sequence, Tokens
 
 
 class MaskedHead(nn.Module):
-    """Vector → logits over the vocabulary: linear, GELU (tanh form), layer norm, the embedding's
-    own matrix, and a bias."""
+    """Logits over the vocabulary: linear, GELU (tanh), layer norm, the (tied) embedding matrix and
+    a bias."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()
@@ -38,9 +38,13 @@ class MaskedHead(nn.Module):
 
 
 class Pretraining(nn.Module):
-    """Encoder and pooler with two heads: the masked token, and the order of two segments.
+    """Encoder and pooler with heads for masked tokens and for the order of two segments.
 
-    Args: ``config``; ``vocabulary``; ``length`` of the longest row; ``heads`` those that there are.
+    Args:
+        config: the architecture.
+        vocabulary: number of tokens.
+        length: maximum sequence length.
+        heads: which heads to have, of ``"masked"`` and ``"order"``.
     """
 
     def __init__(
@@ -61,28 +65,35 @@ class Pretraining(nn.Module):
     def forward(
         self, tokens: Tokens, mask: Mask | None = None, types: Tokens | None = None
     ) -> tuple[Sequence, Pooled]:
-        """A vector per token, and the pooled one per row."""
+        """One vector per token ``[b, t, d]``, and the pooled vector of each sequence ``[b, d]``."""
         x = self.encoder(tokens, mask, types=types)
         return x, self.pooler(x, mask)
 
     def masked_logits(self, x: Float[Tensor, "*n d"]) -> Float[Tensor, "*n v"]:
-        """Logits over the vocabulary; only the vectors that are asked for cost anything."""
-        assert self.masked is not None, "a model without a masked head"
+        """Logits over the vocabulary, for any selection of token vectors."""
+        assert self.masked is not None, "the model has no masked head"
         front = self.encoder.embedding
-        assert isinstance(front, Embedding), "masked tokens of a model that reads none"
+        assert isinstance(front, Embedding), "the model does not read tokens"
         out: Tensor = self.masked(x, front.tokens.weight)
         return out
 
     def order_logits(self, pooled: Pooled) -> Float[Tensor, "b 2"]:
-        """0: the second segment follows the first."""
-        assert self.order is not None, "a model without a head for the order"
+        """Logits of the order; class 0 means that the second segment follows the first."""
+        assert self.order is not None, "the model has no order head"
         out: Tensor = self.order(pooled)
         return out
 
 
 class TokenClassifier(nn.Module):
-    """Each token → one of ``classes``: tags; or, with two, where an answer starts and ends. The
-    pooler is not read, but stays with its body."""
+    """Classifies each token into one of ``classes``, as for tagging; with two classes, start and
+    end of an answer. The pooler is not used, but kept as a part of the body.
+
+    Args:
+        config: the architecture.
+        vocabulary: number of tokens.
+        length: maximum sequence length.
+        classes: number of classes.
+    """
 
     def __init__(self, config: ModelConfig, *, vocabulary: int, length: int, classes: int) -> None:
         super().__init__()
@@ -106,11 +117,24 @@ def choices(
     mask: Tensor | None = None,
     types: Int[Tensor, "b o t"] | None = None,
 ) -> Float[Tensor, "b o"]:
-    """Multiple choice: ``model``, of one class, says how well each option ``[b, o, t]`` fits."""
+    """Multiple choice: the score of each option.
+
+    Args:
+        model: a classifier with a single class.
+        tokens: ``[b, o, t]``, o options per question.
+        mask: ``[b, o, t]``, True at real tokens, or None.
+        types: ``[b, o, t]`` token types, or None.
+
+    Returns:
+        Scores ``[b, o]``.
+
+    Raises:
+        ValueError: the model has more than one class.
+    """
     b = len(tokens)
     flat = [None if part is None else part.flatten(0, 1) for part in (tokens, mask, types)]
     assert flat[0] is not None
     logits: Tensor = model(flat[0], flat[1], flat[2])
     if logits.shape[1] != 1:
-        raise ValueError(f"multiple choice takes a model of one class, not {logits.shape[1]}")
+        raise ValueError(f"multiple choice needs a model with one class, not {logits.shape[1]}")
     return logits.view(b, -1)

@@ -1,4 +1,4 @@
-"""Weights of ``transformers``: one safetensors file, or several and an index of them."""
+"""Reads weights saved by ``transformers``: one safetensors file, or several with an index."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from subquad.errors import SubquadError
 
-#: What else transformers saves weights in.
+#: Other files in which transformers saves weights.
 _OTHERS = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
@@ -19,10 +19,10 @@ _OTHERS = (
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The tensors of ``path``, or of the files that ``path`` with ``.index.json`` lists.
+    """The tensors in ``path``, or in the files listed in ``path`` + ``.index.json``.
 
     Raises:
-        SubquadError: neither is there, a file is missing or damaged, or a tensor is in none.
+        SubquadError: neither exists, or a file or tensor is missing or damaged.
     """
     index = path.with_name(f"{path.name}.index.json")
     if path.exists() or not index.exists():
@@ -33,9 +33,9 @@ def read(path: Path) -> dict[str, Tensor]:
     for name in sorted(set(where.values())):
         found |= _one(path.with_name(name))
     if missing := sorted(where.keys() - found.keys()):
-        raise SubquadError(f"{index} lists tensors that its files do not hold: {_few(missing)}")
+        raise SubquadError(f"{index} lists tensors that are not in its files: {_few(missing)}")
     if extra := sorted(found.keys() - where.keys()):
-        raise SubquadError(f"{index} does not list tensors that its files hold: {_few(extra)}")
+        raise SubquadError(f"{index} does not list all tensors of its files: {_few(extra)}")
     return found
 
 
@@ -47,7 +47,7 @@ def _listed(index: Path) -> dict[str, str]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SubquadError(f"{index} is not an index of weights: {error!r}") from None
     if outside := next((file for file in plain.values() if Path(file).name != file), None):
-        raise SubquadError(f"{index} lists {outside!r}, which is not a file beside it")
+        raise SubquadError(f"{index} lists {outside!r}, which is not a file in the same folder")
     return plain
 
 
@@ -64,8 +64,8 @@ def _refuse_others(path: Path) -> None:
     there = next((name for name in _OTHERS if path.with_name(name).exists()), None)
     if not path.exists() and there is not None:
         raise SubquadError(
-            f"{path.parent} holds {there}, and only safetensors are read (a pickle could run "
-            f"code): save the model again as {path.name}"
+            f"{path.parent} contains {there}, but only safetensors files are read (a pickle could "
+            f"run code); save the model as {path.name}"
         )
 
 

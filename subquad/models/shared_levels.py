@@ -1,13 +1,13 @@
-"""Vectors of levels that know that levels are numbers.
+"""Embeddings of pixel levels that reflect that levels are numbers.
 
-A pixel's level is a token like a word, with a vector of its own, but unlike a word's its neighbours
-mean nearly the same. Here the vector of level l, read or predicted, is
+A pixel's level is a token with an embedding, like a word; but unlike with words, neighbouring
+levels mean nearly the same. Here the (input or output) embedding of level l is
 
     w_l = v_l + Σ_{k=1..K} cos(π k (l + ½) / levels) u_k
 
-with all of v and u learned: what one image teaches of a level it teaches of the next too, which v
-alone cannot. The cosines are those of the discrete cosine transform, slowest first. In MNIST the
-greys are a seventh of the pixels and nine tenths of the bits (LOG.md).
+where all v and u are learned: what is learned about one level carries over to its neighbours, which
+v alone cannot do. The cosines are those of the discrete cosine transform, lowest frequency first.
+In MNIST, grey levels are a seventh of the pixels but nine tenths of the bits (LOG.md).
 """
 
 import math
@@ -21,7 +21,7 @@ from subquad.shapes import Sequence, Tokens
 
 
 def cosines(rows: int, levels: int, count: int) -> Float[Tensor, "rows count"]:
-    """cos(π k (l + ½) / levels) for k from 1 on; zero for rows that stand for no level."""
+    """cos(π k (l + ½) / levels) for k = 1, 2, …; zero in rows that are not levels."""
     level = torch.arange(levels, dtype=torch.float64) + 0.5
     k = torch.arange(1, count + 1)
     made = torch.cos(math.pi * k * level.unsqueeze(1) / levels)
@@ -29,7 +29,7 @@ def cosines(rows: int, levels: int, count: int) -> Float[Tensor, "rows count"]:
 
 
 class _Shared(nn.Module):
-    """v and u; ``weight`` ``[rows, d]`` is what they make."""
+    """Holds v and u; ``weight`` ``[rows, d]`` is computed from them."""
 
     cosines: Tensor
 
@@ -45,7 +45,7 @@ class _Shared(nn.Module):
 
 
 class LevelEmbedding(_Shared, nn.Embedding):
-    """Levels (and tokens after them that stand for none, as the start) → vectors."""
+    """Embeddings of levels, and of further tokens that are not levels, such as the start token."""
 
     weight = property(_Shared._weight)
 
@@ -61,7 +61,7 @@ class LevelEmbedding(_Shared, nn.Embedding):
 
 
 class LevelHead(_Shared, nn.Linear):
-    """Vectors → a logit for each level."""
+    """The output layer: one logit per level."""
 
     weight = property(_Shared._weight)
 
@@ -77,11 +77,11 @@ class LevelHead(_Shared, nn.Linear):
 
 
 def share(model: CausalModel, levels: int, count: int) -> None:
-    """Make the vectors of ``model``'s levels, its first ``levels`` tokens, share ``count`` cosines
-    (one fewer than there are levels, if that is less); the predicted ones only where the head tells
-    levels apart and is not tied."""
+    """Let the embeddings of ``model``'s levels (its first ``levels`` tokens) share ``count``
+    cosines, at most ``levels - 1``. The output layer does so only if it has one output per level
+    and is not tied."""
     count = min(count, levels - 1)
-    if not count:  # one level is told from no other
+    if not count:  # there is only one level
         return
     model.embedding.tokens = LevelEmbedding(model.embedding.tokens, levels, count)
     if model.head is not None and model.outputs == levels:
@@ -89,8 +89,8 @@ def share(model: CausalModel, levels: int, count: int) -> None:
 
 
 def settle(model: nn.Module) -> None:
-    """Put ordinary embeddings and linear layers in the place of shared tables, for whoever changes
-    weights or makes a graph of them. What the model computes stays."""
+    """Replace shared embeddings by ordinary embeddings and linear layers, for exports and for code
+    that changes weights. The model still computes the same function."""
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, LevelEmbedding | LevelHead):

@@ -1,4 +1,4 @@
-"""How large a model is, known before any memory is asked for."""
+"""The size of a model, computed before any memory is allocated."""
 
 import os
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from subquad.errors import UsageError
 
 @dataclass(frozen=True)
 class Size:
-    """``nbytes`` are those of parameters and buffers."""
+    """``nbytes`` counts parameters and buffers."""
 
     parameters: int
     nbytes: int
 
 
 def size_of(make: Callable[[], nn.Module]) -> Size:
-    """The size of the model that ``make`` makes, which is made without its numbers: on torch's meta
-    device. Random states are left alone."""
+    """The size of the model that ``make`` returns. It is built on torch's meta device, without
+    allocating its weights or changing random states."""
     with torch.device("meta"):
         model = make()
     tensors = [*model.parameters(), *model.buffers()]
@@ -32,11 +32,10 @@ def size_of(make: Callable[[], nn.Module]) -> Size:
 def refuse_too_large(
     make: Callable[[], nn.Module], on: torch.device, *, copies: int = 1, holding: str = "weights"
 ) -> None:
-    """Refuse a model of which ``copies`` do not fit into the memory that is free; ``holding`` says
-    what they are.
+    """Check that ``copies`` of a model fit into free memory; ``holding`` says what they are for.
 
     Raises:
-        UsageError: with the model's size, what it needs and what there is.
+        UsageError: they do not; the message gives the size, what is needed and what is free.
     """
     free = free_memory(on)
     size = size_of(make)
@@ -44,13 +43,13 @@ def refuse_too_large(
     if free is not None and needed > free:
         raise UsageError(
             f"this model is too large: {size.parameters:,} parameters need {_shown(needed)} for "
-            f"{holding}, and {_shown(free)} of memory are free here; make it smaller by --d, --ff, "
-            "--layers or --vocabulary"
+            f"{holding}, but only {_shown(free)} of memory are free; reduce --d, --ff, --layers or "
+            "--vocabulary"
         )
 
 
 def free_memory(on: torch.device) -> int | None:
-    """Bytes that can still be had on a device; None where the system does not tell."""
+    """Free memory of a device in bytes; None if the system does not report it."""
     if on.type == "cuda":
         return int(torch.cuda.mem_get_info(on)[0])
     found = [n for n in (_available(), _allowed()) if n is not None]
@@ -58,7 +57,7 @@ def free_memory(on: torch.device) -> int | None:
 
 
 def _available() -> int | None:
-    """What Linux can give without swapping, and its free swap; elsewhere all there is."""
+    """Available memory plus free swap on Linux; the total memory on other systems."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         kib = {name: int(rest.split()[0]) for name, _, rest in (x.partition(":") for x in lines)}
@@ -72,7 +71,7 @@ def _available() -> int | None:
 
 
 def _allowed() -> int | None:
-    """What a container may have."""
+    """The memory limit of a container, if there is one."""
     try:
         return int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
     except (OSError, ValueError):  # no container, or "max"

@@ -1,4 +1,4 @@
-"""The state of a whole causal model: one mixer state per layer, and each row's position."""
+"""The state of a causal model: one mixer state per layer, and the position of each sequence."""
 
 import json
 from dataclasses import dataclass
@@ -17,22 +17,23 @@ from subquad.storage import refuse_no_numbers, write_tensors
 
 @dataclass(frozen=True)
 class ModelState:
-    """What generation carries from token to token. ``position`` counts the real tokens read."""
+    """What is carried from token to token in generation. ``position`` is the number of real tokens
+    read so far."""
 
     position: Int[Tensor, "b"]
     layers: tuple[State, ...]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, all rows and layers together."""
+        """Size in bytes, for the whole batch and all layers."""
         return self.position.nbytes + sum(layer.nbytes for layer in self.layers)
 
     def detach(self) -> Self:
-        """The same memory, without gradients."""
+        """The same tensors, detached from the graph (memory is shared)."""
         return type(self)(self.position, tuple(s.detach() for s in self.layers))
 
     def clone(self) -> Self:
-        """A copy with memory of its own, without gradients."""
+        """An independent copy, detached from the graph."""
         return type(self)(self.position.clone(), tuple(s.clone() for s in self.layers))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -42,14 +43,13 @@ class ModelState:
         return type(self)(self.position.to(device), tuple(s.to(device) for s in self.layers))
 
     def select(self, rows: Tensor) -> Self:
-        """The states of ``rows`` (int64 ``[n]``) in that order."""
+        """The states of the batch entries ``rows`` (int64 ``[n]``), in that order."""
         return type(self)(
             self.position.index_select(0, rows), tuple(s.select(rows) for s in self.layers)
         )
 
     def save(self, path: Path | str, about: dict[str, Any] | None = None) -> None:
-        """Write one safetensors file, whole or not at all; ``about`` goes into its header as
-        JSON."""
+        """Write one safetensors file, atomically; ``about`` is stored in its header as JSON."""
         tensors = {"position": self.position}
         for i, layer in enumerate(self.layers):
             tensors |= {f"layers.{i}.{name}": t for name, t in layer.tensors().items()}
@@ -63,7 +63,7 @@ class ModelState:
         """Read what ``save`` wrote.
 
         Raises:
-            SubquadError: the file is not a state, or not whole.
+            SubquadError: the file is not a saved state, or is damaged.
         """
         try:
             with safe_open(path, framework="pt") as f:

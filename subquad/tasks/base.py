@@ -1,8 +1,8 @@
-"""What training, evaluation, the laboratory and exports may ask of a task.
+"""The interface of a task, as used by training, evaluation, the laboratory and exports.
 
-A task from outside is one class: it derives from ``Task``, answers the abstract methods, and
-overrides the others where it can do more than refuse. ``subquad.tasks.register`` or an entry point
-of the group ``subquad.tasks`` makes it known; flags, help and every verb follow from the class.
+To add a task, write a subclass of ``Task`` that implements the abstract methods and overrides the
+others where they apply, and register it with ``subquad.tasks.register`` or as an entry point of the
+group ``subquad.tasks``. Flags, help and all commands follow from the class.
 """
 
 from abc import ABC, abstractmethod
@@ -26,8 +26,8 @@ from subquad.tasks.outputs import Generated, Shown
 
 @dataclass(frozen=True)
 class Loss:
-    """The sum over what is counted (rows or tokens) and the count: weighting is exact however a
-    step is cut into batches."""
+    """A loss as a sum and the number of rows or tokens in it, so that it is weighted correctly
+    however a step is split into batches."""
 
     total: Tensor
     count: int
@@ -35,13 +35,13 @@ class Loss:
 
 @dataclass(frozen=True)
 class Score:
-    """The number that chooses the best weights."""
+    """The metric that selects the best weights."""
 
     name: str
     higher_is_better: bool
 
     def better(self, new: float, old: float | None) -> bool:
-        """Whether ``new`` beats ``old``; a tie keeps the earlier."""
+        """Whether ``new`` is better than ``old``; ties keep the earlier weights."""
         if old is None:
             return True
         return new > old if self.higher_is_better else new < old
@@ -49,7 +49,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Input:
-    """One input to be answered: the ``row`` it stands in, from 1, and what ``predict`` takes."""
+    """One input for ``predict``: its row in the file, counted from 1, and its value."""
 
     row: int
     value: Any
@@ -57,85 +57,86 @@ class Input:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a file, in order: each, or why it cannot be read; ``detected`` is one line for
-    people about how the file is read."""
+    """The inputs of a file, in order. An outcome is an input, or the reason why the row cannot be
+    read. ``detected`` is one line that says how the file is read."""
 
     detected: str
     outcomes: Iterator[Input | BadRow]
     waits: Callable[[], bool] | None = None
-    """Whether the next input has not come yet, as from a live pipe; None = never."""
+    """Whether the next input has not arrived yet, as with a live pipe; None if that cannot be."""
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts and what is to be told of each."""
+    """Texts and their targets."""
 
     texts: Sequence[str]
     target: Target
 
 
 class Task(ABC):
-    """A task knows its data, its model, its loss and its metrics; it never trains.
+    """A task defines data, model, loss and metrics; training itself is elsewhere.
 
-    An instance holds what was learned from the training data besides the weights: tokenizer,
+    An instance holds what is derived from the training data, apart from the weights: tokenizer,
     labels, sizes.
     """
 
     name: ClassVar[str]
     causal: ClassVar[bool]
     score: Score
-    """Its name is among the metrics that ``evaluate`` returns."""
+    """Its name is one of the metrics that ``evaluate`` returns."""
     usage: ClassVar[str]
-    """The command that a trained run is for, after ``subquad``; RUN stands for the run."""
+    """What to do with a trained run: a command without ``subquad``, with RUN for the run."""
     Options: ClassVar[type[TaskOptions]] = TaskOptions
-    """The dataclass of the options that only this task has."""
+    """The dataclass of the task's own options."""
     unused: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the data's, model's or training's configuration that mean nothing to this task:
-    they are no flags of it."""
+    """Fields of the data, model or training configuration that do not apply to this task, and
+    therefore are not among its flags."""
     settled: ClassVar[tuple[str, ...]] = ("length",)
-    """Fields of the configuration that the data may settle otherwise than was asked."""
+    """Fields of the configuration whose value may be changed to fit the data."""
     heads: ClassVar[tuple[str, ...]] = ("head",)
-    """The modules of the model that are no part of its body; another task starts without them."""
+    """Names of the modules on top of the model's body, which other tasks do not reuse."""
     keeps_heads: ClassVar[bool] = True
-    """Whether the same task on other data can go on with the heads: not where they stand for
-    classes or numbers of the data."""
+    """Whether the same task on other data can reuse the heads: False if they depend on the data's
+    classes or numbers."""
 
     takes: ClassVar[tuple[str, ...]] = ()
     """What can be given in memory to learn from: ``texts``, ``labels``, ``pairs``, ``images``."""
 
     floor_figures: tuple[str, ...] = ()
-    """The metrics that floors are shown with; ``score.name`` is among them."""
+    """The metrics reported for baselines; ``score.name`` is one of them."""
 
     config: Config
-    """The run's configuration, with what the data decided filled in."""
+    """The run's configuration, completed with what depends on the data."""
     class_names: tuple[str, ...] = ()
-    """The classes, where there are any."""
+    """The names of the classes, if there are any."""
     notes: Sequence[str] = ()
-    """What a person should know about the data read last: what was detected, skipped, cut or
-    repeated."""
+    """What a user should know about the data that were read last: what was detected, skipped,
+    truncated or repeated."""
     counts: Mapping[str, int] = MappingProxyType({})
-    """The same of a file that ``examples`` has read, as numbers: rows skipped, texts cut."""
+    """The same as numbers, for a file that ``examples`` has read: rows skipped, texts truncated."""
     tokenizer: Tokenizer | None = None
-    """None where no texts are read."""
+    """None if the task does not read texts."""
 
     @classmethod
     @abstractmethod
     def defaults(cls) -> Config:
-        """The complete configuration of a run for which no flag was given."""
+        """The complete configuration of a run without any flags."""
 
     @classmethod
     def check(cls, config: Config) -> None:
-        """Refuse what this task cannot be (``ValueError``); each part has been checked alone."""
+        """Raise ``ValueError`` if settings do not go together; each part is checked on its own
+        before."""
         assert config.task == cls.name
 
     @classmethod
     @abstractmethod
     def fit(cls, config: Config, store: Path) -> tuple[Self, Examples, Examples]:
-        """Read ``config.data``; return the task, the training and the held-out examples.
+        """Read ``config.data`` and return the task, the training set and the held-out set.
 
-        Texts are tokenised once into the directory ``store`` and read from there. A task that also
-        learns from data in memory says so in ``takes`` and has a third argument ``given``: a
-        ``Source`` of texts, or ``Images``; None = read the file.
+        Texts are tokenised once, into files in the directory ``store``, and then read from there. A
+        task that can also learn from data in memory lists them in ``takes`` and accepts a third
+        argument ``given``: a ``Source`` of texts, or ``Images``; None reads the file.
         """
 
     @abstractmethod
@@ -145,12 +146,12 @@ class Task(ABC):
     @classmethod
     @abstractmethod
     def load(cls, run: Path, config: Config) -> Self:
-        """What ``save`` wrote."""
+        """Read what ``save`` wrote."""
 
     @abstractmethod
     def examples(self, path: str, store: Path) -> Examples:
-        """Encode another file, as training's was, for evaluation, in the directory ``store``; say
-        in ``notes`` and ``counts`` how it was read."""
+        """Encode another file for evaluation, in the same way as the training data, into the
+        directory ``store``. ``notes`` and ``counts`` then describe how it was read."""
 
     @abstractmethod
     def model(self) -> nn.Module:
@@ -164,7 +165,7 @@ class Task(ABC):
     def evaluate(
         self, model: nn.Module, examples: Examples, batches: Iterator[Batch]
     ) -> dict[str, Any]:
-        """Metrics over ``batches``, which are all of ``examples``; holds ``score.name``."""
+        """Metrics over ``batches``, which together are ``examples``; includes ``score.name``."""
 
     def finish(self, run: Path, model: nn.Module, batches: Iterator[Batch]) -> None:  # noqa: B027
         """Learn from all held-out rows what is kept in ``run`` beside the best weights, which
@@ -178,7 +179,7 @@ class Task(ABC):
         """The inputs in a file, for ``predict``.
 
         Raises:
-            UsageError: the task does something else.
+            UsageError: the task does not predict.
         """
         raise self.cannot("predict")
 
@@ -194,7 +195,7 @@ class Task(ABC):
         """One result per input, in order.
 
         Raises:
-            UsageError: the task does something else.
+            UsageError: the task does not predict.
         """
         raise self.cannot("predict")
 
@@ -212,69 +213,66 @@ class Task(ABC):
         return None
 
     def generates(self) -> Generated:
-        """What ``subquad generate`` makes with a run.
+        """What ``subquad generate`` produces with a run.
 
         Raises:
-            UsageError: the task does something else.
+            UsageError: the task does not generate.
         """
         raise self.cannot("generate")
 
     def page(self) -> Shown:
-        """What a page made of a run shows.
+        """What an HTML page exported from a run shows.
 
         Raises:
-            UsageError: there is no such page; the reason is given.
+            UsageError: a page cannot show this; the message says why.
         """
         raise UsageError(f"the task is {self.name}; a page shows texts, pictures or classes")
 
     def floors(self) -> tuple[str, ...]:
-        """The simple methods that a model of this task must beat, by their names in the laboratory
-        (``subquad.lab.compare.floors``). Those that answer need ``measured`` and
-        ``floor_figures``; those of texts need ``texts`` and ``labelled``."""
+        """The simple baselines ("floors") that a model should beat, by their names in
+        ``subquad.lab.compare.floors``. Baselines that predict need ``measured`` and
+        ``floor_figures``; those that read texts need ``texts`` and ``labelled``."""
         return ()
 
     def measured(self, truth: Target, guess: Any) -> dict[str, Any]:
-        """The metrics of answers that no model gave."""
-        raise NotImplementedError(f"the task {self.name} has a floor, so it must measure it")
+        """The metrics of predictions by a baseline."""
+        raise NotImplementedError(f"the task {self.name} has a baseline; implement measured()")
 
     @classmethod
     def texts(cls, config: Config) -> tuple[Labelled, Labelled]:
-        """The training texts and the held-out ones, in memory: the rows that ``fit`` encodes."""
-        raise NotImplementedError(f"the task {cls.name} has a floor of texts, so it must read them")
+        """The training and held-out texts, in memory: the same rows that ``fit`` encodes."""
+        raise NotImplementedError(f"the task {cls.name} has a baseline of texts; implement texts()")
 
     def labelled(self, path: str) -> Labelled:
         """The texts of another file, in memory."""
         raise NotImplementedError(
-            f"the task {self.name} has a floor of texts, so it must read them"
+            f"the task {self.name} has a baseline of texts; implement labelled()"
         )
 
     def outputs(self, model: nn.Module, batch: Batch) -> Any:
-        """What the model says about a batch, read as the task reads it."""
+        """The model's outputs for a batch."""
         return model(batch.tokens, batch.mask)
 
     def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:  # noqa: ARG002
-        """The type of each token, int64 ``[b, t]``, where they follow from the ``tokens``; None
-        where all are of one type."""
+        """The token types, int64 ``[b, t]``, derived from ``tokens``; None if all are the same."""
         return None
 
     def about(self, model: nn.Module) -> dict[str, Any]:  # noqa: ARG002
-        """What a program that runs the exported model must know about its outputs."""
+        """What a program that runs the exported model needs to know about its outputs."""
         return {}
 
     def rows(self, texts: Sequence[str], length: int | None) -> Ragged:  # noqa: ARG002
-        """Texts as the model reads them, each cut to ``length`` tokens (None: whole).
+        """Tokenise texts, each truncated to ``length`` tokens unless that is None.
 
         Raises:
-            UsageError: the task reads no texts.
+            UsageError: the task does not read texts.
         """
         raise UsageError(f"a {self.name} run reads no texts")
 
     def answer(self, model: nn.Module, logits: Tensor) -> str:  # noqa: ARG002
-        """What ``logits``, the model's output for one row, say, in a few words; "" for nothing."""
+        """The prediction in ``logits`` (the model's output for one row) in a few words, or ""."""
         return ""
 
     def cannot(self, verb: str) -> UsageError:
-        """The refusal of a verb, which names what a run is for instead."""
-        return UsageError(
-            f"a run of the task {self.name} does not {verb}; it is for: subquad {self.usage}"
-        )
+        """The error for a command that does not apply to this task; it names one that does."""
+        return UsageError(f"a run of the task {self.name} cannot {verb}; use: subquad {self.usage}")

@@ -1,7 +1,7 @@
-"""What the causal tasks share: next-token loss, and its measure in bits.
+"""What the causal tasks share: the next-token loss, and its conversion to bits.
 
-Every row starts with a token that is read but not predicted, so that row ``s`` of n + 1 tokens is
-read as s[:-1] and predicted as s[1:].
+The first token of every row is only read, not predicted: of a row ``s`` of n + 1 tokens the model
+reads s[:-1] and predicts s[1:].
 """
 
 import math
@@ -18,7 +18,7 @@ from subquad.tasks.outputs import Generated
 
 
 class CausalTask(Task):
-    """Base of the tasks that predict the next token."""
+    """Base class of tasks that predict the next token."""
 
     causal: ClassVar[bool] = True
     usage: ClassVar[str] = "generate RUN"
@@ -43,7 +43,7 @@ class CausalTask(Task):
             nats += float(loss.total)
             count += loss.count
         if not count:
-            raise SubquadError("there is nothing to evaluate: no token follows another")
+            raise SubquadError("there is nothing to evaluate: the data have no token to predict")
         measured = {"examples": len(examples), "tokens": count, "loss": nats / count}
         return measured | self.units(nats / math.log(2), count, examples)
 
@@ -52,7 +52,7 @@ class CausalTask(Task):
 
     @abstractmethod
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
-        """The total of ``bits`` over ``count`` tokens in the task's own unit, which is named."""
+        """The total of ``bits`` over ``count`` tokens, converted to the task's own metrics."""
 
 
 def next_token_nats(logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 (``one_label``), or any number of them (``several_labels``)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,12 +24,13 @@ from subquad.errors import UsageError
 from subquad.models import Classifier, ModelConfig
 from subquad.tasks.base import Inputs, Labelled, Loss
 from subquad.tasks.calibration import Calibration, calibrated
-from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig, share
+from subquad.tasks.classify_options import ClassifyOptions
+from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
 from subquad.tasks.doubts import about_labels, about_words
 from subquad.tasks.labelled import read_labels
 from subquad.tasks.one_label import OneLabel
 from subquad.tasks.outputs import ClassOutput
-from subquad.tasks.pooled import PooledOptions, PooledTask
+from subquad.tasks.pooled import PooledTask
 from subquad.tasks.several_labels import THRESHOLD, SeveralLabels
 from subquad.tasks.texts import (
     LABELS,
@@ -45,33 +46,8 @@ from subquad.tasks.texts import (
 LONG = 100
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClassifyOptions(PooledOptions):
-    """Options of ``classify``."""
-
-    token_dropout: float | None = field(
-        default=None,
-        metadata={"omitted": "0.5 if texts have 100 tokens or more on average, otherwise 0.2"},
-    )
-    """Fraction of a row's tokens that is hidden from the model in training, drawn anew each
-    time."""
-    class_weights: bool = False
-    """Weight the loss so that all classes count the same, however rare."""
-    label_smoothing: float = 0.1
-    """Label smoothing: the fraction of the target that is spread evenly over all classes."""
-    labels_separator: str | None = None
-    """Separator of several labels in one cell, such as ; in sport;news. If omitted, each cell is
-    one label, unless it is a list (JSONL, Parquet)."""
-
-    def check(self) -> None:
-        super().check()
-        share(self, "label_smoothing")
-        if self.labels_separator == "":
-            raise ValueError("--labels-separator is empty; give a character, such as ';'")
-
-
 class Classify(PooledTask):
-    """Text or pixels in, a class out, or several."""
+    """Classification of texts or pixel sequences into one class or several labels."""
 
     name: ClassVar[str] = "classify"
     settled: ClassVar[tuple[str, ...]] = ("length", "token_dropout")
@@ -89,7 +65,7 @@ class Classify(PooledTask):
         self.way = SeveralLabels(labels) if isinstance(labels, LabelSets) else OneLabel(labels)
         self.score, self.floor_figures = self.way.score, self.way.figures
         self.weights: torch.Tensor | None = None
-        #: Whether the rows evaluated are those that choose the weights.
+        #: Whether evaluation is on the held-out rows that select the best weights.
         self.learning = False
 
     @classmethod
@@ -169,8 +145,8 @@ class Classify(PooledTask):
         return task, examples.select(rows[0]), examples.select(rows[1])
 
     def _settle(self, mean: float) -> list[str]:
-        """The one default that depends on the data: long texts say everything several times, so
-        more of them can be left out (LOG.md). What a person should know of it."""
+        """Choose the one default that depends on the data: long texts are redundant, so that more
+        of their tokens can be dropped (LOG.md). Returns a note about it."""
         if self.config.options.token_dropout is not None:
             return []
         share = 0.5 if mean >= LONG else 0.2
@@ -197,7 +173,7 @@ class Classify(PooledTask):
     def examples(self, path: str, store: Path) -> Examples:
         if self.tokenizer is None:
             if path != digits.NAME:
-                raise UsageError(f"this run reads {digits.NAME!r}, not {path!r}")
+                raise UsageError(f"this run can be evaluated on {digits.NAME!r} only, not {path!r}")
             self.notes = [*filter(None, [digits.also_here()])]
             return self._fit_digits(self.config)[2]
         if isinstance(self.labels, Labels):
@@ -264,9 +240,13 @@ class Classify(PooledTask):
         return self.way.mistake(truth.label, answer)
 
     def _texts(self) -> Tokenizer:
-        """The tokenizer of a run that reads texts; another refuses them."""
+        """The tokenizer.
+
+        Raises:
+            UsageError: the run does not read texts.
+        """
         if self.tokenizer is None:
-            raise UsageError(f"this run reads {digits.NAME!r}: it predicts from pixels, not texts")
+            raise UsageError(f"this run was trained on {digits.NAME!r}: it reads pixels, not texts")
         return self.tokenizer
 
     def answer(self, model: nn.Module, logits: torch.Tensor) -> str:
@@ -277,11 +257,15 @@ class Classify(PooledTask):
 
     def page(self) -> ClassOutput:
         if self.tokenizer is None:
-            raise UsageError("it reads pixels, and a page reads texts")
+            raise UsageError("the run classifies pixels, but a page can only classify texts")
         if self.config.data.pair is not None:
-            raise UsageError("it reads pairs of texts, and a page one text: --to onnx exports it")
+            raise UsageError(
+                "the run classifies pairs of texts, but a page only single texts; use --to onnx"
+            )
         if isinstance(self.labels, LabelSets):
-            raise UsageError("it tells several labels, and a page one class: --to onnx exports it")
+            raise UsageError(
+                "the run predicts several labels, but a page only one class; use --to onnx"
+            )
         return ClassOutput(self.tokenizer, self.labels.names, self.way.temperature)
 
     def floors(self) -> tuple[str, ...]:
@@ -293,6 +277,6 @@ class Classify(PooledTask):
 
 
 def _reading(config: Config, *, several: bool = True) -> ReadOptions:
-    """How files are read; rows have ``several`` labels, if they have more than one."""
+    """How files are read; ``several`` allows more than one label per row."""
     separator = config.options.labels_separator
     return replace(config.data.reading(), several=several, separator=separator)

@@ -1,5 +1,5 @@
-"""What a person may not have meant: labels that look like numbers to be told or like several in
-one, and a tokenizer that knows next to none of the words."""
+"""Warnings about likely mistakes: labels that look like numbers to predict or like several labels
+in one, and a tokenizer to which most words are unknown."""
 
 import math
 from collections import Counter
@@ -14,19 +14,19 @@ from subquad.errors import UsageError
 
 Classes = npt.NDArray[np.int64]
 
-#: So many different numbers, in so large a part of the rows, are hardly classes.
+#: More distinct numbers than this, in more than this fraction of rows, are unlikely to be classes.
 NUMBERS, PART = 20, 0.1
-#: What can stand between several labels in one cell.
+#: Possible separators of several labels in one cell.
 SEPARATORS = ";|"
-#: Tokens may be unknown up to this part.
+#: The fraction of unknown tokens above which to warn.
 UNKNOWN = 0.5
 
 
 def about_labels(names: Sequence[str], rows: int, where: str) -> list[str]:
-    """Notes on the classes ``names`` of so many rows.
+    """Notes on the classes ``names`` found in ``rows`` rows.
 
     Raises:
-        UsageError: they are numbers, another one in every row.
+        UsageError: the labels are numbers, and all different.
     """
     return list(filter(None, [_numbers(names, rows, where), _several(names)]))
 
@@ -38,14 +38,14 @@ def _numbers(names: Sequence[str], rows: int, where: str) -> str:
     some = f"{', '.join(names[:3])}, …"
     if len(names) == rows:
         raise UsageError(
-            f"{where}: the label of each of the {rows} rows is another number ({some}): did you "
-            "mean --task regress, or another column (--label)?"
+            f"{where}: the labels of all {rows} rows are different numbers ({some}): did you mean "
+            "--task regress, or another column (--label)?"
         )
     whole = all(value == int(value) for value in values)
     if whole and len(names) < PART * rows:
         return ""
     return (
-        f"the labels are {len(names)} different numbers ({some}), each a class of its own here: "
+        f"the labels are {len(names)} different numbers ({some}), and each is treated as a class: "
         "did you mean --task regress?"
     )
 
@@ -67,9 +67,9 @@ def _several(names: Sequence[str]) -> str:
         return ""
     one = len(found) == 1
     return (
-        f"{len(found)} {'label looks' if one else 'labels look'} like several in one "
-        f"({found[0]!r}): {'it' if one else 'each'} is a class of its own here; "
-        f"--labels-separator '{_separator(found[0])}' takes {'it' if one else 'them'} apart"
+        f"{len(found)} {'label looks' if one else 'labels look'} like several labels in one "
+        f"({found[0]!r}), but {'is' if one else 'each is'} treated as a single class; use "
+        f"--labels-separator '{_separator(found[0])}' to split {'it' if one else 'them'}"
     )
 
 
@@ -86,7 +86,7 @@ def _parts(name: str) -> set[str]:
 
 
 def about_words(tokenizer: Tokenizer, examples: Examples) -> str:
-    """That most of the tokens of these texts are unknown, in a sentence; "" if they are not."""
+    """A warning if most of the tokens of these texts are unknown, otherwise ""."""
     tokens, count = examples.tokens, len(examples)
     if tokenizer.unknown is None or not count:
         return ""
@@ -97,7 +97,7 @@ def about_words(tokenizer: Tokenizer, examples: Examples) -> str:
         total += int(np.isin(tokens[row], others, invert=True).sum())
     if unknown <= UNKNOWN * total:
         return ""
-    what = f"{unknown / total:.0%} of the words of the {count} texts looked at are unknown"
+    what = f"{unknown / total:.0%} of the words in the {count} texts checked are unknown"
     if total < 2 * count:
-        what = f"nearly every text is one unknown word ({unknown} of {count} texts looked at)"
+        what = f"nearly every text is one unknown word ({unknown} of {count} texts checked)"
     return f"{what}: try --tokenizer chars, or bytes"

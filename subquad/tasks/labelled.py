@@ -1,4 +1,4 @@
-"""Labels, and hashes of the texts that they are of, in one pass over a file."""
+"""Reads labels, and hashes of the texts, in one pass over a file."""
 
 from array import array
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from subquad.tasks.texts import refuse_none_left
 
 @dataclass(frozen=True)
 class Read:
-    """What a file says beside its texts."""
+    """The labels of a file, and hashes of its texts."""
 
     labels: Labels | LabelSets
     target: Target
@@ -32,21 +32,22 @@ class Read:
         return isinstance(self.labels, Labels)
 
     def split(self, config: Config) -> tuple[Rows, Rows]:
-        """The rows to learn from and those held out, a part of each class where there is one."""
+        """Indices of training and held-out rows, stratified if each row has one class."""
         classes = self.target.values if self.one else None
         return split(len(self), config.data.validation, seed=config.training.seed, labels=classes)
 
     def repeated(self, train: Rows, held: Rows) -> str:
-        """That texts are in both parts, in a sentence; "" if none is."""
+        """A warning if texts occur in both parts, otherwise ""."""
         count = repeated(self.hashes[train], self.hashes[held])
         return f"{count} of {len(held)} held-out texts also occur in training" if count else ""
 
 
 def read_labels(source: Source, known: Labels | LabelSets | None = None) -> Read:
-    """One pass over a source. ``known`` are the classes; None makes them of what is found.
+    """Read the labels of a source in one pass. ``known`` are the classes; if None, they are those
+    that occur.
 
     Raises:
-        SubquadError: a label is not among those known, or all rows were skipped.
+        SubquadError: a label is not one of ``known``, or all rows were skipped.
     """
     codes: dict[str, int] = {}
     coded, hashes = array("q"), array("Q")

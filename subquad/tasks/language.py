@@ -1,4 +1,4 @@
-"""Causal text: the next byte or token, given all before it."""
+"""Causal language modelling: predict the next byte or token from all before it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,13 +30,15 @@ from subquad.tasks.texts import (
     tokens_before,
 )
 
-_LOSES = "this tokenizer loses text, at least here: bits per byte are not given"
+_LOSES = "bits per byte are not reported, because the tokenizer cannot reproduce this text exactly"
 
 
 class Language(CausalTask):
-    """All texts in one stream, a start token before each, cut into windows of ``length`` tokens.
+    """All texts are joined into one stream, with a start token before each, and cut into windows of
+    ``length`` tokens.
 
-    The start token is predicted too: it ends a text. Held out is the end of the stream.
+    The start token is predicted as well, and marks the end of a text. The held-out set is the end
+    of the stream.
     """
 
     name: ClassVar[str] = "language"
@@ -57,8 +59,8 @@ class Language(CausalTask):
         return Config(
             task=cls.name,
             data=DataConfig(tokenizer="bytes", length=256),
-            # Many small steps: in ten minutes on two cores they learn more than few large ones.
-            # And a convolution at the bottom: linear attention alone is slow to find its neighbour.
+            # In ten minutes on two cores, many small steps learn more than a few large ones. The
+            # convolution is there because linear attention alone is slow to learn local context.
             model=ModelConfig(
                 mixers=("convolution", "linear"),
                 layers=4,
@@ -82,20 +84,21 @@ class Language(CausalTask):
         characters = sum(len(record.text) for record in source.pieces())
         cut = round(characters * (1 - data.validation))
         if cut < 2:
-            raise SubquadError(f"{data.path} is too short to learn from: {characters} characters")
+            raise SubquadError(f"{data.path} is too short to train on: {characters} characters")
         tokenizer = tokenizer_for(data, before(source, cut))
         task = cls(replace(reading(config, source), model=config.model.placed()), tokenizer)
         stored = tokenised(source, tokenizer, store, start=task.start)
         stream = stored.examples.tokens.values
         here = min(tokens_before(source, tokenizer, cut, starts=True), len(stream) - 1)
         if here < 2:
-            raise SubquadError(f"{data.path} is too short to learn from: {here} tokens")
+            raise SubquadError(f"{data.path} is too short to train on: {here} tokens")
         task.notes = notes(source, stored.examples, None)
         if config.model.positions is None:
             task.notes = [*task.notes, _places(task.config.model)]
         size = _bytes(source) - sum(len(text.encode()) for text in before(source, cut))
-        # The held-out part begins with a token that is read, not predicted: its text's start token,
-        # so that texts of one length stay where they were in their windows, or else the one before.
+        # The first held-out token is only read, not predicted. It is the start token of a text if
+        # the cut falls there (which keeps texts of equal length aligned with the windows), or
+        # otherwise the last training token.
         first = here if stream[here] == task.start else here - 1
         held_out = task._windows(stream[first:] if size else stream[:0], size)
         if size and held_out.bytes is None:
@@ -121,7 +124,8 @@ class Language(CausalTask):
         return found
 
     def _windows(self, stream: Any, size: int | None) -> Examples:
-        """``size`` bytes of text; unknown tokens do not encode theirs, so then none are counted."""
+        """Windows over a stream that encodes ``size`` bytes of text. With unknown tokens the number
+        of bytes is undefined."""
         unknown = self.tokenizer.unknown
         if not self.tokenizer.exact or (unknown is not None and bool((stream == unknown).any())):
             size = None
@@ -148,9 +152,10 @@ class Language(CausalTask):
 
 def _places(model: ModelConfig) -> str:
     if model.positions == "none":
-        return "no positions: the convolution at the bottom tells neighbours apart, at any length"
+        return "no positional encoding: the convolution encodes the order of tokens, at any length"
     return (
-        f"learned positions: {model.layer_mixers()[0]} does not tell neighbours apart (--positions)"
+        f"learned positions, as {model.layer_mixers()[0]} does not encode the order of tokens "
+        "(--positions)"
     )
 
 

@@ -1,4 +1,4 @@
-"""The mixture of discretised logistics: what a pixel's value is drawn from.
+"""A mixture of discretised logistics as the distribution of a pixel's value.
 
 Salimans, Karpathy, Chen and Kingma, "PixelCNN++", 2017 (arXiv 1701.05517), section 2.1; the output
 that Katharopoulos et al. 2020 use for images (section 4.2: 10 components). With values on [-1, 1],
@@ -6,19 +6,19 @@ each standing for a bin of half-width δ = 1 / (levels - 1), components of weigh
 
     Eq. (1)   P(x) = Σ_i π_i [σ((x + δ - μ_i) / s_i) - σ((x - δ - μ_i) / s_i)]
 
-where the first bin reaches to -∞ and the last to +∞. In deep tails the difference underflows; there
-the density at the bin's middle times its width stands for it, as in the authors' code.
+where the first bin extends to -∞ and the last to +∞. Far in the tails the difference underflows and
+is replaced by the density at the centre of the bin times its width, as in the authors' code.
 """
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-#: The least logarithm of a scale.
+#: Lower bound of the logarithm of a scale.
 LEAST_LOG_SCALE = -7.0
 #: Numbers per component: the logit of its weight, its mean, the logarithm of its scale.
 PARTS = 3
-#: Below this probability of a bin its density stands for it.
+#: Below this probability of a bin, the density is used instead.
 _TINY = 1e-5
 
 
@@ -47,8 +47,8 @@ def log_probability(
 
 
 def spread(head: nn.Linear) -> None:
-    """First means evenly over the values and scales of a seventh of them: equal components would
-    stay equal."""
+    """Initialise the means evenly over the range of values and the scales to e⁻² (a seventh);
+    components that start out equal would stay equal."""
     assert head.bias is not None
     _, means, log_scales = head.bias.data.chunk(PARTS)
     means.copy_(torch.linspace(-1, 1, len(means)))

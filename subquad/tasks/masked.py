@@ -47,8 +47,8 @@ class MaskedOptions(TaskOptions):
 
 
 class MaskedText(Task):
-    """Documents cut into rows; masks and segments are drawn anew whenever a row is seen. A text is
-    a document. Held out are the rows at the end, as in ``language``."""
+    """Documents (one per text) are cut into rows; masks and segments are drawn anew whenever a row
+    is used. The held-out set is the rows at the end, as in ``language``."""
 
     name: ClassVar[str] = "masked"
     takes: ClassVar[tuple[str, ...]] = ("texts",)
@@ -99,12 +99,12 @@ class MaskedText(Task):
             here = tokens_before(source, task.tokenizer, cut, starts=False)
         learned = rows.tokens.ends <= here
         if not learned.any():
-            raise SubquadError(f"{config.data.path} is too short to learn from: {len(rows)} rows")
+            raise SubquadError(f"{config.data.path} is too short to train on: {len(rows)} rows")
         lost = int(np.count_nonzero(stored.examples.tokens.lengths < 2))
         task.notes = [
             *notes(source, stored.examples, None),
             f"{len(stored.examples)} documents in {len(rows)} rows"
-            + (f"; {lost} documents of one token are left out" if lost else ""),
+            + (f"; {lost} documents of a single token are not used" if lost else ""),
         ]
         training, held_out = rows.view(np.flatnonzero(learned)), rows.view(np.flatnonzero(~learned))
         if doubt := about_words(task.tokenizer, held_out if len(held_out) else training):
@@ -116,10 +116,13 @@ class MaskedText(Task):
         segments = 1 if self.config.options.pairs == "none" else 2
         room = self.config.data.length - 1 - segments
         if room < 2:
-            raise SubquadError(f"length={self.config.data.length} leaves no room for two tokens")
+            raise SubquadError(
+                f"--length {self.config.data.length} leaves no room for two tokens besides the "
+                "special ones"
+            )
         rows = rows_of(documents.tokens, room)
         if not len(rows):
-            raise SubquadError("no text is longer than one token")
+            raise SubquadError("no text has more than one token")
         return rows
 
     def save(self, run: Path) -> None:
@@ -153,7 +156,7 @@ class MaskedText(Task):
         return made.to(batch.tokens.device)
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """Each row counts once: the mean over its guesses, plus that of its order."""
+        """Each row counts once: the mean loss over its masked tokens, plus that of its order."""
         _, nats, _, wrong_order = _guess(model, made := self._made(batch))
         total = (nats * made.weights).sum()
         return Loss(total if wrong_order is None else total + wrong_order.sum(), len(made.tokens))
@@ -186,7 +189,7 @@ class MaskedText(Task):
 
 
 def _guess(model: nn.Module, made: Masked) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Logits of the hidden tokens and their losses; those of the order, where it is guessed."""
+    """Logits and losses of the masked tokens, and those of the order if it is predicted."""
     x, pooled = model(made.tokens, made.mask, made.types)
     body: Any = model
     logits = body.masked_logits(x.flatten(0, 1)[made.places]).float()

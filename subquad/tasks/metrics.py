@@ -1,4 +1,4 @@
-"""Metrics of classification, the majority floor always among them."""
+"""Classification metrics, always including the majority-class baseline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from subquad.data.labels import Labels
 Classes = npt.NDArray[np.int64]
 
 
-#: With more classes than this, a document holds the pairs confused most instead of the matrix.
+#: With more classes than this, the most confused pairs are reported instead of the matrix.
 MATRIX = 100
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often each class was taken for which: ``count`` rows of class ``truth`` were said to be
-    ``guess``. Only pairs that occur are held, so that many classes cost no square."""
+    """A sparse confusion matrix: ``count`` rows of class ``truth`` were predicted as ``guess``.
+    Only pairs that occur are stored, so that memory is not quadratic in the number of classes."""
 
     truth: Classes
     guess: Classes
@@ -27,7 +27,7 @@ class Confusion:
     classes: int
 
     def sums(self) -> tuple[Classes, Classes, Classes]:
-        """Of each class: rows that were told right, rows that are of it, rows said to be."""
+        """Per class: correctly predicted rows, rows that belong to it, rows predicted as it."""
         same = self.truth == self.guess
         return (
             self._by(self.truth[same], self.count[same]),
@@ -45,7 +45,7 @@ class Confusion:
         return table
 
     def worst(self, names: Sequence[str], most: int = MATRIX) -> list[dict[str, Any]]:
-        """The pairs confused most, by name, most frequent first."""
+        """The most confused pairs by name, most frequent first."""
         wrong = np.flatnonzero(self.truth != self.guess)
         order = wrong[np.argsort(-self.count[wrong], kind="stable")][:most]
         return [
@@ -59,17 +59,17 @@ class Confusion:
 
 
 def confusion(truth: Classes, guess: Classes, classes: int) -> Confusion:
-    """Count the pairs of what each row is and what was said."""
+    """Count the pairs of true and predicted classes."""
     codes, count = np.unique(truth.astype(np.int64) * classes + guess, return_counts=True)
     return Confusion(codes // classes, codes % classes, count.astype(np.int64), classes)
 
 
 def classification(table: Confusion, labels: Labels) -> dict[str, Any]:
-    """Accuracy, macro-F1, the majority floor, per-class scores, and the confusion matrix or, of
-    many classes, the pairs ``confused`` most.
+    """Accuracy, macro F1, the majority-class baseline, scores per class, and the confusion matrix
+    or, for many classes, the most ``confused`` pairs.
 
-    A class that never occurs and is never guessed has F1 0, as in scikit-learn's
-    ``zero_division=0``; macro-F1 is the mean over the classes that occur in either.
+    A class that neither occurs nor is predicted has F1 0, as with scikit-learn's
+    ``zero_division=0``; macro F1 is the mean over the classes that occur or are predicted.
     """
     n = int(table.count.sum())
     right, true, guessed = table.sums()
@@ -103,11 +103,12 @@ def classification(table: Confusion, labels: Labels) -> dict[str, Any]:
 def several(
     truth: npt.NDArray[np.bool_], guess: npt.NDArray[np.bool_], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Micro and macro F1, the share of rows whose labels are told ``exact``ly and that of the most
-    frequent labels, and scores for each class; ``truth`` and ``guess`` are ``[n, c]``.
+    """Micro and macro F1, the fraction of rows whose labels are all correct (``exact``), that of
+    rows with the most frequent set of labels, and scores per class. ``truth`` and ``guess`` are
+    ``[n, c]``.
 
-    A class that never occurs and is never guessed has F1 0; macro F1 is the mean over the classes
-    that occur in either.
+    A class that neither occurs nor is predicted has F1 0; macro F1 is the mean over the classes
+    that occur or are predicted.
     """
     right, true, guessed = (table.sum(0) for table in (truth & guess, truth, guess))
     f1 = 2 * right / np.maximum(true + guessed, 1)

@@ -1,4 +1,4 @@
-"""What a classification does whose rows have one class each."""
+"""Classification with exactly one class per row."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -56,7 +56,7 @@ class OneLabel(Calibrated):
         return top.cpu().numpy(), (guess == truth).cpu().numpy()
 
     def measured(self, truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> dict[str, Any]:
-        """Accuracy and all that goes with it."""
+        """Accuracy and the other classification metrics."""
         return classification(confusion(truth, guess, len(self.labels)), self.labels)
 
     def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
@@ -76,15 +76,15 @@ class OneLabel(Calibrated):
         return {"truth": truth, "guess": guess, "probability": answer["probabilities"][guess]}
 
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
-        """What is said of one row."""
+        """The prediction for one row as text."""
         (found,) = self.answers(model, logits.unsqueeze(0))
         return f"says {found['label']} ({found['probabilities'][found['label']]:.0%})"
 
     def prepare(self, model: nn.Module) -> None:
-        """Nothing is kept with the model."""
+        """Does nothing: there is nothing to store with the model."""
 
     def about(self, model: nn.Module) -> dict[str, Any]:
-        """What an output stands for."""
+        """What the outputs of the model mean."""
         del model
         outputs = "logits of classes; probabilities are softmax(logits / temperature)"
         return {"outputs": outputs, "temperature": self.temperature}

@@ -1,6 +1,5 @@
-"""What a run makes, as plain data: generation, pages and graphs go by these kinds and know no task.
-
-A task from outside that answers with one of them is served as the tasks here are.
+"""The kinds of outputs of a run, as plain data, so that generation and exports need to know nothing
+about tasks: they work with any task, including external ones, that returns one of these.
 """
 
 import math
@@ -11,29 +10,29 @@ from subquad.data.tokenizers import Tokenizer
 
 @dataclass(frozen=True)
 class TextOutput:
-    """Texts, written token by token."""
+    """Texts, generated token by token."""
 
     tokenizer: Tokenizer
     start: int
-    """The token that stands before every text, and ends it when it is predicted."""
+    """The token before every text, which also ends a text when it is predicted."""
 
 
 @dataclass(frozen=True)
 class PictureOutput:
-    """Pictures, drawn pixel by pixel in raster order."""
+    """Images, generated pixel by pixel in raster order."""
 
     shape: tuple[int, ...]
     """Height, width, and channels if there are any."""
     levels: int
     """Values of a pixel run from 0 to ``levels - 1``."""
     start: int
-    """The token that stands before the first pixel."""
+    """The token before the first pixel."""
     mixture: int = 0
-    """Logistics whose mixture gives a pixel's value; 0 = a probability for each level."""
+    """Components of the mixture of logistics that predicts pixel values; 0 for a softmax."""
 
     @property
     def length(self) -> int:
-        """Pixels (of a coloured picture: sub-pixels) of each picture."""
+        """Number of values per image: pixels times channels."""
         return math.prod(self.shape)
 
 
@@ -49,5 +48,5 @@ class ClassOutput:
 
 #: What can be generated.
 Generated = TextOutput | PictureOutput
-#: What a page can show.
+#: What an exported page can show.
 Shown = TextOutput | PictureOutput | ClassOutput

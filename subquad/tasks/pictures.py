@@ -1,4 +1,4 @@
-"""Arrays → pictures for people."""
+"""Contact sheets of images."""
 
 import math
 
@@ -13,8 +13,8 @@ SIDE = 48
 def contact_sheet(
     pixels: npt.NDArray[np.integer], levels: int, columns: int | None = None
 ) -> Image.Image:
-    """Images ``[n, h, w]`` or ``[n, h, w, c]`` with values 0..levels-1 as one picture, enlarged
-    without smoothing and set apart by a margin. Grey ones are dark on light, as ink."""
+    """Images ``[n, h, w]`` or ``[n, h, w, c]`` with values 0..levels-1 as a grid in one image,
+    enlarged without smoothing. Grey images are drawn dark on light, like ink."""
     if pixels.ndim == 3:
         pixels = (levels - 1) - pixels[..., None]
     n, h, w, channels = pixels.shape

@@ -55,8 +55,8 @@ class Format:
 
 
 class Pixels(CausalTask):
-    """A distribution for each pixel, given those before it in raster order (of a coloured image:
-    each sub-pixel): a probability for each level, or a mixture of discretised logistics."""
+    """Predicts each pixel (or, in colour images, each channel of a pixel) from those before it in
+    raster order, by a softmax over the levels or a mixture of discretised logistics."""
 
     name: ClassVar[str] = "pixels"
     Options: ClassVar[type[TaskOptions]] = PixelsOptions
@@ -71,7 +71,7 @@ class Pixels(CausalTask):
     def __init__(self, config: Config, images: Format) -> None:
         self.config = replace(config, data=replace(config.data, length=images.length))
         self.images = images
-        #: Stands before the first pixel.
+        #: The token before the first pixel.
         self.start = images.levels
 
     @classmethod
@@ -87,7 +87,7 @@ class Pixels(CausalTask):
     @classmethod
     def check(cls, config: Config) -> None:
         if config.options.mixture and config.model.tied:
-            raise ValueError("--mixture and --tied exclude each other: a mixture has its own head")
+            raise ValueError("--mixture cannot be combined with --tied: a mixture has its own head")
 
     @classmethod
     def fit(
@@ -105,7 +105,7 @@ class Pixels(CausalTask):
         train, held = _split(found, config.data.validation)
         if not len(train):
             raise SubquadError(
-                f"{config.data.path} holds {len(found)} images: too few to learn from"
+                f"{config.data.path} has {len(found)} images, which is too few to train on"
             )
         task.notes = [found.detected]
         return task, task._rows(found, train), task._rows(found, held)
@@ -127,8 +127,8 @@ class Pixels(CausalTask):
         found = open_images(path)
         if Format(found.pixels.shape[1:], found.levels) != self.images:
             raise UsageError(
-                f"{path} holds images of {_words(found.pixels.shape[1:], found.levels)}; this run "
-                f"learned from {_words(self.images.shape, self.images.levels)}"
+                f"{path} has images of {_words(found.pixels.shape[1:], found.levels)}, but this "
+                f"run was trained on {_words(self.images.shape, self.images.levels)}"
             )
         self.notes = [found.detected]
         if path == self.config.data.path == digits.NAME:  # only those that training did not see
@@ -158,17 +158,18 @@ class Pixels(CausalTask):
         return made
 
     def _shape(self) -> ModelConfig:
-        """The model's configuration; mixers that look at rows of a picture are told their length.
+        """The model's configuration, completed with the number of values per row of an image, for
+        mixers that need it.
 
         Raises:
-            UsageError: an option of a mixer does not go with these pictures.
+            UsageError: an option of a mixer does not fit these images.
         """
         row = math.prod(self.images.shape[1:])
         try:
             model = self.config.model.with_data(causal=True, row=row)
             model.check(causal=True, length=self.images.length)
         except ValueError as error:
-            raise UsageError(f"pictures with rows of {row} values: {error}") from None
+            raise UsageError(f"these images have {row} values per row: {error}") from None
         return model
 
     def nats(self, logits: Tensor, target: Tensor, counted: Tensor) -> Tensor:
@@ -188,7 +189,7 @@ class Pixels(CausalTask):
         shape = self.images.shape
         if len(shape) == 3 and shape[2] != 3:
             found = "×".join(map(str, shape))
-            raise UsageError(f"a page draws grey and red-green-blue pictures; these are {found}")
+            raise UsageError(f"a page can only draw grey and RGB images; these are {found}")
         return self.generates()
 
     def floors(self) -> tuple[str, ...]:

@@ -41,10 +41,12 @@ class PooledOptions(TaskOptions):
 
 
 class PooledTask(Task):
-    """Base of the tasks that answer about a whole row; a concrete one says what.
+    """Base class of tasks that make one prediction per row.
 
-    Args: ``config``; ``labels``, which code the column of labels (``Labels`` or ``Scale``);
-    ``tokenizer``, None where rows are no texts.
+    Args:
+        config: the run's configuration.
+        labels: encodes the label column (``Labels``, ``LabelSets`` or ``Scale``).
+        tokenizer: None if rows are not texts.
     """
 
     labels: Any
@@ -83,8 +85,8 @@ class PooledTask(Task):
         return self.config.data.reading()
 
     def read(self, source: Source, store: Path, labels: Coding | None) -> Examples:
-        """The rows of a source with what ``labels`` code (None: nothing); says what was left out of
-        it."""
+        """The rows of a source, with targets encoded by ``labels`` unless that is None; sets
+        ``notes`` and ``counts``."""
         assert self.tokenizer is not None
         length = self.config.data.length
         stored = tokenised(source, self.tokenizer, store, length=length, labels=labels)
@@ -93,7 +95,7 @@ class PooledTask(Task):
         return stored.examples
 
     def built(self, *, vocabulary: int, classes: int) -> Classifier:
-        """The model of ``classes`` outputs over ``vocabulary`` tokens."""
+        """Build a model with ``classes`` outputs for ``vocabulary`` tokens."""
         options = self.config.options
         return Classifier(
             self.config.model,
@@ -105,12 +107,12 @@ class PooledTask(Task):
         )
 
     def outputs(self, model: nn.Module, batch: Batch) -> Tensor:
-        """``[b, c]``."""
+        """Logits ``[b, c]``."""
         logits: Tensor = model(batch.tokens, batch.mask, self.types(batch.tokens, batch.mask))
         return logits
 
     def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:
-        """The second text of a pair, what stands behind the first [SEP], is of type 1."""
+        """Type 1 for the second text of a pair (everything after the first [SEP]), otherwise 0."""
         if self.config.model.types < 2 or self.separator is None:
             return None
         ends = ((tokens == self.separator) & mask).long()
@@ -127,19 +129,20 @@ class PooledTask(Task):
         return self.tokenizer.ragged(texts, length)
 
     def cut(self, batch: Batch) -> list[dict[str, bool]]:
-        """``{"cut": True}`` for each row that reaches the length, where it was cut."""
+        """For each row, ``{"cut": True}`` if it reaches the maximum length and was truncated."""
         reach = batch.mask.sum(1) >= self.config.data.length
         return [{"cut": True} if cut else {} for cut in reach.tolist()]
 
     def batch(self, model: nn.Module, texts: Sequence[str]) -> Batch:
-        """Texts as one batch, where the model is."""
+        """Texts as one batch, on the model's device."""
         rows = self.rows(texts, self.config.data.length)
         batch = collate(Examples(rows), np.arange(len(texts)))
         return batch.to(next(model.parameters()).device)
 
 
 def _framed(tokenizer: Tokenizer) -> tuple[Tokenizer, Specials]:
-    """Each text between [CLS] and [SEP], as the pooler is used to; and the specials."""
+    """A tokenizer that puts each text between [CLS] and [SEP], as the pooler expects, and its
+    special tokens."""
     complete = tokenizer.with_specials(CLS, SEP, MASK)
     specials = Specials.of(complete)
     return complete.framed(specials.cls, specials.sep), specials

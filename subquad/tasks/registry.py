@@ -1,4 +1,4 @@
-"""The tasks, by name: those here, those registered, and those of installed packages."""
+"""The tasks by name: built-in ones, registered ones, and those of installed packages."""
 
 from subquad import plugins
 from subquad.errors import SubquadError, UsageError
@@ -17,27 +17,27 @@ TASKS: dict[str, type[Task]] = {}
 
 
 def register(task: type[Task]) -> type[Task]:
-    """Make a task known by its name; usable as a decorator.
+    """Register a task under its name; can be used as a decorator.
 
     Raises:
-        SubquadError: another task has that name; or one of its options is called as a setting that
-            all tasks have.
+        SubquadError: the name is already taken, or an option has the name of a common setting.
     """
     if TASKS.get(task.name, task) is not task:
-        raise SubquadError(f"the task {task.name!r} is there already: {TASKS[task.name].__name__}")
+        raise SubquadError(f"the task {task.name!r} already exists: {TASKS[task.name].__name__}")
     own = set(task.Options.__dataclass_fields__)
     usual = task.defaults()
     for part in PARTS[:-1]:
         if taken := sorted(own & set(vars(getattr(usual, part)))):
             raise SubquadError(
-                f"the task {task.name!r} has an option {taken[0]!r}, as all tasks have"
+                f"the task {task.name!r} has an option {taken[0]!r}, which is the name of a common "
+                f"setting ({part}); rename it"
             )
     TASKS[task.name] = task
     return task
 
 
 def task_names() -> list[str]:
-    """Every task that can be named, also those of packages that are not loaded yet."""
+    """The names of all tasks, including those of packages that are not loaded yet."""
     return list(dict.fromkeys([*TASKS, *(point.name for point in plugins.points(GROUP))]))
 
 
@@ -45,27 +45,27 @@ def task_class(name: str) -> type[Task]:
     """The task called ``name``.
 
     Raises:
-        UsageError: no such task; those there are are listed.
-        SubquadError: the package that adds it cannot be loaded, or adds something else.
+        UsageError: there is no such task; the message lists the known ones.
+        SubquadError: the package that provides it cannot be loaded, or provides something else.
     """
     if name in TASKS:
         return TASKS[name]
     points = [point for point in plugins.points(GROUP) if point.name == name]
     if not points:
         raise UsageError(f"task {name!r} is not one of {', '.join(task_names())}")
-    for point in points:  # two of one name: the second is refused
+    for point in points:  # if two have the same name, registering the second one fails
         found = plugins.loaded(point, "task")
         if not (isinstance(found, type) and issubclass(found, Task) and found.name == name):
-            raise SubquadError(f"task {name!r}: {point.value} is no task of that name")
+            raise SubquadError(f"task {name!r}: {point.value} is not a task of that name")
         register(found)
     return TASKS[name]
 
 
 def check(config: Config) -> None:
-    """Refuse a configuration that cannot be, before any work is done.
+    """Check a configuration before any work is done.
 
     Raises:
-        UsageError: naming the setting, what was found and what would be right.
+        UsageError: a setting is invalid; the message names it and says what is allowed.
     """
     task = task_class(config.task)
     assert isinstance(config.options, task.Options), f"{config.options} are not {task.name}'s"

@@ -1,4 +1,5 @@
-"""Regression of texts, or of pairs: a number per row, such as how alike two sentences are."""
+"""Regression from texts or pairs of texts: one number per row, such as the similarity of two
+sentences."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -39,8 +40,8 @@ Values = npt.NDArray[np.float64]
 
 
 class Regress(PooledTask):
-    """Text in, a number out: the model of a classifier with one class, in units of training's
-    spread."""
+    """Predicts a number from a text, using a classifier model with a single output. Targets are
+    standardised by the mean and standard deviation of the training set."""
 
     name: ClassVar[str] = "regress"
     score = Score("mse", higher_is_better=False)
@@ -64,7 +65,9 @@ class Regress(PooledTask):
     ) -> tuple["Regress", Examples, Examples]:
         data = config.data
         if data.path == digits.NAME:
-            raise UsageError(f"{digits.NAME!r} have classes; regress is for texts with numbers")
+            raise UsageError(
+                f"--task regress needs texts with numbers; {digits.NAME!r} has classes"
+            )
         source = open_training(data, given, labelled=True).knowing(Scale())
         y = _numbers(source)
         if not len(y):
@@ -139,14 +142,14 @@ class Regress(PooledTask):
 
 
 def _numbers(source: Source) -> Values:
-    """The number of each record."""
+    """The target of each record."""
     found = (Scale.index(str(r.label), source.place(r.row)) for r in source.records())
     return np.frombuffer(array("d", found), dtype=np.float64)
 
 
 def scores(truth: Values, guess: Values, mean: float) -> dict[str, Any]:
-    """Errors, beside that of always telling training's ``mean``; correlations are 0 where one of
-    the two never changes."""
+    """Errors and correlations, and the error of always predicting the training ``mean``.
+    Correlations are 0 if one of the two is constant."""
     from scipy import stats
 
     flat = len(truth) < 2 or bool(np.ptp(truth) == 0 or np.ptp(guess) == 0)

@@ -1,4 +1,4 @@
-"""``config.json`` → ``Config``, also as version 0.1 of subquad wrote it."""
+"""Loads ``config.json``, including files written by subquad 0.1."""
 
 import json
 from dataclasses import fields
@@ -17,8 +17,8 @@ def load_config(path: Path) -> Config:
     """Read a ``config.json``.
 
     Raises:
-        SubquadError: missing, not JSON, of a later version, of a task that is not there, or with
-            fields that no configuration has.
+        SubquadError: the file is missing, is not JSON, was written by a later version, has an
+            unknown task or unknown fields.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -28,15 +28,15 @@ def load_config(path: Path) -> Config:
         raise SubquadError(f"{path} is not valid JSON: {error}") from None
     if isinstance(found, dict) and "task" not in found and "model_type" in found:
         raise SubquadError(
-            f"{path.parent} is not a run: it holds a model of transformers of type "
-            f"{found['model_type']!r} (train --from starts from one of type 'fnet')"
+            f"{path.parent} is not a run: it is a transformers model of type "
+            f"{found['model_type']!r} (train --from can start from type 'fnet')"
         )
     try:
         version = found.get("version", 1)
         if version > VERSION:
             raise SubquadError(
-                f"{path} was written by a later subquad (version {version}; this one "
-                f"reads up to {VERSION})"
+                f"{path} was written by a later version of subquad (format {version}; this "
+                f"version reads up to {VERSION})"
             )
         task = task_class(found["task"])
         if version == 1:
@@ -55,11 +55,11 @@ def load_config(path: Path) -> Config:
 
 
 def _part(cls: type[Part], found: dict[str, Any]) -> Part:
-    """JSON has lists where the dataclasses have tuples."""
+    """Build a part of the configuration; lists in JSON become tuples."""
     return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()})
 
 
-#: Options of tasks that version 0.1 kept with the model and the training of all.
+#: Task options that version 0.1 stored with the model and training settings.
 _MOVED = {
     "model": ("pooling", "token_dropout", "mixture", "waves"),
     "training": ("class_weights", "label_smoothing", "mask_rate", "pairs"),
@@ -67,8 +67,8 @@ _MOVED = {
 
 
 def _migrated(found: dict[str, Any]) -> dict[str, Any]:
-    """A configuration of version 0.1 in today's places. What meant nothing to its task is as if it
-    had not been said."""
+    """Convert a configuration of version 0.1. Settings that did not apply to the task are reset to
+    their defaults."""
     task = task_class(found["task"])
     made = {part: dict(found[part]) for part in PARTS[:-1]}
     moved = {name: made[part].pop(name) for part, names in _MOVED.items() for name in names}

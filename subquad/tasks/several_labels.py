@@ -1,8 +1,9 @@
-"""What a classification does whose rows have any number of classes each.
+"""Multi-label classification: any number of classes per row.
 
-A class is told where its probability reaches a threshold, the same for all classes: that which
-gives the best micro F1 on the rows held out from training. It is kept with the weights, which those
-rows choose too. A temperature moves probabilities and threshold alike: the same labels are told.
+A class is predicted if its probability reaches a threshold, which is the same for all classes and
+tuned for the best micro F1 on the held-out set. It is stored with the weights, which are selected
+on the same set. A temperature rescales probabilities and threshold alike: the same labels are
+predicted.
 """
 
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ THRESHOLD = "threshold"
 
 
 class SeveralLabels(Calibrated):
-    """A sigmoid for each of the classes ``labels``."""
+    """An independent sigmoid for each of the classes ``labels``."""
 
     score = Score("micro_f1", higher_is_better=True)
     figures = ("micro_f1", "macro_f1", "exact")
@@ -48,9 +49,9 @@ class SeveralLabels(Calibrated):
     def evaluate(
         self, model: nn.Module, pairs: Iterable[tuple[Tensor, Tensor]], *, learning: bool
     ) -> dict[str, Any]:
-        """The metrics over pairs of truth and logits: ``loss`` of the logits as they are, and
-        ``ece`` of the calibrated probabilities. A model that is ``learning`` has none of those, and
-        gets the threshold that is best on these rows."""
+        """The metrics over pairs of truth and logits: ``loss`` of the raw logits, and ``ece`` of
+        the calibrated probabilities. With ``learning``, there is no ``ece`` yet, and the model's
+        threshold is first set to the best one for these rows."""
         truth, chances, stated, total = [], [], [], 0.0
         for answers, logits in pairs:
             if not learning:
@@ -74,7 +75,7 @@ class SeveralLabels(Calibrated):
         return threshold_at(float(_threshold(model)), self.temperature)
 
     def measured(self, truth: Sets, guess: npt.NDArray[Any]) -> dict[str, Any]:
-        """Micro and macro F1, and how many rows are told exactly."""
+        """Micro and macro F1, exact matches, and the other multi-label metrics."""
         return several(truth, guess.astype(np.bool_), self.labels.names)
 
     def answers(self, model: nn.Module, logits: Tensor) -> list[dict[str, Any]]:
@@ -101,17 +102,17 @@ class SeveralLabels(Calibrated):
         return named | {"probability": sum(sure) / len(sure)}
 
     def sentence(self, model: nn.Module, logits: Tensor) -> str:
-        """What is said of one row."""
+        """The prediction for one row as text."""
         (found,) = self.answers(model, logits.unsqueeze(0))
         said = [f"{name} ({found['probabilities'][name]:.0%})" for name in found["labels"]]
         return f"says {', '.join(said) or 'none of the labels'}"
 
     def prepare(self, model: nn.Module) -> None:
-        """Keep a threshold with the model."""
+        """Store a threshold with the model."""
         model.register_buffer(THRESHOLD, torch.tensor(0.5))
 
     def about(self, model: nn.Module) -> dict[str, Any]:
-        """What an output stands for."""
+        """What the outputs of the model mean."""
         outputs = (
             "logits of labels; probabilities are sigmoid(logits / temperature), each by itself"
         )
@@ -126,10 +127,12 @@ def _threshold(model: nn.Module) -> Tensor:
 
 
 def best_threshold(truth: Sets, chances: npt.NDArray[np.floating]) -> float:
-    """The probability from which on telling a class gives the best micro F1 on these rows; midway
-    to the next lower probability, and 0.5 if no class is ever there.
+    """The threshold that gives the best micro F1 on these rows, halfway to the next lower
+    probability; 0.5 if no row has any class.
 
-    Args: ``truth`` bool and ``chances`` ``[n, c]``.
+    Args:
+        truth: bool ``[n, c]``.
+        chances: the predicted probabilities ``[n, c]``.
     """
     flat = chances.ravel().astype(np.float64)
     order = np.argsort(-flat, kind="stable")

@@ -28,11 +28,11 @@ def open_training(
     labelled: bool,
     options: ReadOptions | None = None,
 ) -> Source:
-    """The source of a training run, which is read several times: the one that is ``given``, of data
-    in memory, else the file; ``options`` say how that is read, None as the configuration does.
+    """The data of a training run, which is read several times: ``given`` is data in memory; None
+    opens the file. ``options`` overrides how the configuration says it is read.
 
     Raises:
-        UsageError: standard input, which can be read once only.
+        UsageError: the data are standard input, which can be read only once.
     """
     if given is not None:
         return given
@@ -42,8 +42,8 @@ def open_training(
 
 
 def text_inputs(path: str, data: DataConfig) -> Inputs:
-    """The texts of a file, to be answered one by one; standard input has one in each line, unless
-    it is said otherwise."""
+    """The texts of a file as inputs for prediction. Standard input has one text per line unless a
+    format is given."""
     if path == STDIN and data.format is None:
         data = replace(data, format="lines")
     source = open_source(path, data.reading(), labelled=False)
@@ -70,20 +70,20 @@ def texts_given(inputs: Iterable[Any], *, pairs: bool) -> Iterator[str]:
 
 
 def tokenizer_for(data: DataConfig, training_texts: Iterable[str]) -> Tokenizer:
-    """Learned from the training texts, or loaded if ``data.tokenizer`` is a file."""
+    """Train a tokenizer on the training texts, or load it if ``data.tokenizer`` is a file."""
     if data.tokenizer.endswith((".json", ".model")):
         return Tokenizer.load(Path(data.tokenizer))
     return Tokenizer.train(data.tokenizer, training_texts, data.vocabulary)
 
 
 def chosen_texts(source: Source, chosen: Iterable[int]) -> Iterator[str]:
-    """The texts of these records, counted from 0, in the order of the file."""
+    """The texts of these records (indices from 0), in file order."""
     wanted = set(map(int, chosen))
     return (record.text for i, record in enumerate(source.records()) if i in wanted)
 
 
 def before(source: Source, cut: int) -> Iterator[str]:
-    """The texts of a source up to a character."""
+    """The texts of a source up to character ``cut``."""
     for record in source.pieces():
         if cut <= 0:
             return
@@ -92,7 +92,7 @@ def before(source: Source, cut: int) -> Iterator[str]:
 
 
 def tokens_before(source: Source, tokenizer: Tokenizer, cut: int, *, starts: bool) -> int:
-    """Tokens before a character, with ``starts`` one more for the start of every text."""
+    """Number of tokens up to character ``cut``, counting a start token per text if ``starts``."""
     begun, seen, begins = 0, 0, True
     for record in source.pieces():
         if seen >= cut:
@@ -125,10 +125,13 @@ def texts_cut(examples: Examples, length: int | None) -> int:
 
 
 def cut_at(length: int | None, cut: int, of: int) -> str:
-    """That texts were cut, in a sentence; empty if none were."""
+    """A sentence that says how many texts were truncated; empty if none were."""
     if not cut:
         return ""
-    return f"{cut} of {of} texts reach the length of {length} tokens and were cut there (--length)"
+    return (
+        f"{cut} of {of} texts reach the maximum length of {length} tokens and were truncated "
+        "(--length)"
+    )
 
 
 def refuse_none_left(source: Source) -> None:
@@ -142,7 +145,7 @@ def refuse_none_left(source: Source) -> None:
 
 
 def skipped(source: Source) -> str:
-    """Which rows the latest pass left out, in a sentence; empty if none."""
+    """A sentence that says which rows were skipped in the last pass; empty if none were."""
     if not source.skipped.count:
         return ""
     some = "; ".join(f"row {bad.row}: {bad.reason}" for bad in source.skipped.rows[:NAMED])

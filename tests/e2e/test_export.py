@@ -43,7 +43,11 @@ def test_a_page_is_made_checked_and_found_out_when_broken(cli, drawn, tmp_path):
     [
         ((), 2, "give RUN, --to and --out"),
         (("run", "--to", "web"), 2, "give RUN, --to and --out"),
-        (("run", "--check", "x.html"), 2, "--check takes a page or an ONNX folder, and no run"),
+        (
+            ("run", "--check", "x.html"),
+            2,
+            "--check takes a page or an ONNX folder, and nothing else",
+        ),
         (
             ("run", "--to", "web", "--out", "o", "--linear-attention", "graph"),
             2,

@@ -129,7 +129,7 @@ def test_texts_that_are_cut_are_told(cli, task):
         (text * 30 if i < 7 else text, label) for i, (_, text, label) in enumerate(rows_of(task))
     ]
     table("long.csv", ("text", "label"), long)
-    sentence = "reach the length of 32 tokens and were cut there"
+    sentence = "reach the maximum length of 32 tokens and were truncated"
     code, out, err = cli("evaluate", "run", "long.csv", "--json")
     assert code == 0, err
     assert (json.loads(out)["texts_cut"], json.loads(out)["rows_skipped"]) == (7, 0)

@@ -41,7 +41,7 @@ def test_fixed_padding_takes_the_length_of_the_run(cli):
     assert cli("evaluate", "run", "a.csv")[0] == 0
     code, _, err = train(cli, "a.csv", "other", *flags, "--mixer-option", "fnet.length=7")
     assert code == 2
-    assert "fixed to length 7, and rows have up to 12" in err
+    assert "fixed to length 7, but sequences have up to 12" in err
 
 
 def test_fixed_padding_is_compared(cli):

@@ -45,7 +45,7 @@ def test_images_are_those_of_images(runs):
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [
-        ("texts", {}, "classify does not generate; it is for: subquad predict RUN FILE"),
+        ("texts", {}, "classify cannot generate; use: subquad predict RUN FILE"),
         ("waves", {"prompt": "a"}, "prompt is for texts"),
         ("waves", {"length": 3}, "length is not an option of generate for .* generates images"),
         ("chars", {"keep": 0.5}, "keep is not an option of generate for .* generates texts"),
@@ -66,6 +66,6 @@ def test_every_run_generates_or_names_predict(name):
         assert len(subquad.generate(run, samples=1)) == 1
     else:
         with pytest.raises(
-            UsageError, match=r"does not generate; it is for: subquad (predict RUN|train FILE)"
+            UsageError, match=r"cannot generate; use: subquad (predict RUN|train FILE)"
         ):
             subquad.generate(run)

@@ -129,7 +129,7 @@ def test_a_short_row_has_no_output() -> None:
         ({"row": 0}, "row=0 must be at least 1"),
         ({"above": -1}, "above=-1 must be at least 0"),
         ({"width": 0}, "width=0 must be at least 1"),
-        ({"row": 3, "side": 3}, "side=3 must be less than a row"),
+        ({"row": 3, "side": 3}, "side=3 must be less than row=3"),
     ],
 )
 def test_a_masked_convolution_that_cannot_be(options, told) -> None:

@@ -108,7 +108,7 @@ def test_saved_tensors_that_come_back_narrower_are_refused() -> None:
     q = torch.randn(1, 1, 5, 3, dtype=torch.float64, requires_grad=True)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x.float(), lambda x: x):
         y = kernels.linear_attention(q, q, q)
-    with pytest.raises(RuntimeError, match=r"saved as torch.float64 and came back as"):
+    with pytest.raises(RuntimeError, match=r"saved as torch.float64 but restored as"):
         y.sum().backward()
 
 

@@ -124,4 +124,6 @@ def test_conclusions_follow_from_the_numbers():
     unclear = Candidate("a", (0.9, 0.8, 0.7), 0.1), Candidate("b", (0.82, 0.78, 0.79), 0.1)
     figure = Figure("accuracy", True, 1000, "test")
     assert "within the noise" in compare(*unclear, figure)
-    assert "single seed" in compare(Candidate("a", (0.9,), 0.1), Candidate("b", (0.8,), 0.1), figure)
+    assert "single seed" in compare(
+        Candidate("a", (0.9,), 0.1), Candidate("b", (0.8,), 0.1), figure
+    )

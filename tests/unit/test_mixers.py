@@ -57,7 +57,7 @@ def test_a_direction_that_is_not_there_lists_those_that_have_it() -> None:
     for name in set(MIXERS) - set(names(causal=True)):
         with pytest.raises(ValueError, match=f"{name!r} has no causal form") as caught:
             build(name, 8, causal=True)
-        assert str(caught.value).endswith("that have: " + ", ".join(names(causal=True)))
+        assert str(caught.value).endswith("with one: " + ", ".join(names(causal=True)))
 
 
 @every_case

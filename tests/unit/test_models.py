@@ -207,7 +207,7 @@ def test_a_tied_head_shares_the_embedding():
         ({"heads": 3}, "d=16 is not divisible by heads=3"),
         ({"layers": 0}, "layers=0 must be at least 1"),
         ({"dropout": 1.0}, "dropout=1.0"),
-        ({"mixer_options": {"fnet": {}}}, "which no layer uses"),
+        ({"mixer_options": {"fnet": {}}}, "but the layers use"),
         ({"mixer_options": {"linear": {"depth": 2}}}, "no option 'depth'; it has: heads"),
         ({"share_mixers": True, "mixers": ("linear", "none")}, r"no two layers .* \(linear,none\)"),
         ({"mixers": ("fastformer",), "mixer_options": {"fastformer": {"columns": 0}}}, "columns=0"),

@@ -81,9 +81,9 @@ def test_a_causal_model_streams_frames(mixer):
 
 
 def test_what_frames_cannot_have_is_refused():
-    with pytest.raises(ValueError, match="puts a token before each row"):
+    with pytest.raises(ValueError, match="adds a token"):
         classifier(pooling="cls")
-    with pytest.raises(ValueError, match="share the weights of an embedding of tokens only"):
+    with pytest.raises(ValueError, match="needs a token embedding whose weights"):
         causal("linear", tied=True)
     with pytest.raises(ValueError, match="position 21 is beyond the 20"):
         classifier()(torch.randn(1, 21, WIDTH))

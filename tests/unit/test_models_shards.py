@@ -59,15 +59,15 @@ def test_shards_that_are_not_whole(tmp_path: Path, fault: str) -> None:
         said = "is not an index of weights"
     elif fault == "outside":
         index["weight_map"] = dict.fromkeys(index["weight_map"], f"../{first.name}")
-        said = "not a file beside it"
+        said = "not a file in the same folder"
     else:
         tensors = load_file(first)
         name = next(iter(tensors))
         save_file({n: t for n, t in tensors.items() if n != name or fault == "extra"}, first)
         if fault == "extra":
             del index["weight_map"][name]
-        said = f"does not list tensors that its files hold: {name}"
-        said = f"lists tensors that its files do not hold: {name}" if fault == "lost" else said
+        said = f"does not list all tensors of its files: {name}"
+        said = f"lists tensors that are not in its files: {name}" if fault == "lost" else said
     (folder / INDEX).write_text(json.dumps(index))
     with pytest.raises(SubquadError) as error:
         huggingface.load(folder)
@@ -115,9 +115,7 @@ def test_what_is_said_of_a_folder_that_is_no_start(tmp_path: Path) -> None:
     (bert / "config.json").write_text(json.dumps({"model_type": "bert"}))
     with pytest.raises(SubquadError, match=rf"bert: a model of type 'bert' is there; {READS}"):
         transfer.opened(str(bert))
-    with pytest.raises(
-        SubquadError, match="is not a run: it holds a model of transformers of type"
-    ):
+    with pytest.raises(SubquadError, match="is not a run: it is a transformers model of type"):
         load(bert)
     for name in ("google/fnet-base", "bert-base-uncased", str(bert / "config.json")):
         with pytest.raises(SubquadError, match=rf"--from {name}: no such folder; {READS}"):

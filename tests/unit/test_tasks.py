@@ -271,5 +271,9 @@ def test_positions_are_settled_by_the_mixers_and_said(tmp_path, mixers, asked, f
     c = replace(c, model=replace(c.model, mixers=mixers, layers=2, positions=asked))
     task, _, _ = Language.fit(c, tmp_path / "store")
     assert task.config.model.positions == found
-    said = [note for note in task.notes if note.startswith(("no positions", "learned positions"))]
+    said = [
+        note
+        for note in task.notes
+        if note.startswith(("no positional encoding", "learned positions"))
+    ]
     assert bool(said) == (asked is None)

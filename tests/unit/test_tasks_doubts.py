@@ -22,7 +22,7 @@ def test_numbers_under_classify() -> None:
     decimals = [f"{i / 7:.3f}" for i in range(300)]
     assert "300 different numbers (0.000, 0.143, 0.286, …)" in about_labels(decimals, 900, "f")[0]
     assert "--task regress?" in about_labels(decimals, 900, "f")[0]
-    with pytest.raises(UsageError, match=r"f: the label of each of the 300 rows .* --task regress"):
+    with pytest.raises(UsageError, match=r"f: the labels of all 300 rows .* --task regress"):
         about_labels(decimals, 300, "f")
     wholes = [str(i) for i in range(77)]
     assert about_labels(wholes, 500, "f")
@@ -34,13 +34,13 @@ def test_numbers_under_classify() -> None:
 
 def test_several_labels_in_one() -> None:
     assert about_labels(["news", "sport", "sport;news"], 9, "f") == [
-        "1 label looks like several in one ('sport;news'): it is a class of its own here; "
-        "--labels-separator ';' takes it apart"
+        "1 label looks like several labels in one ('sport;news'), but is treated as a single "
+        "class; use --labels-separator ';' to split it"
     ]
     both = about_labels(["a|b", "b | c", "d"], 9, "f")
     assert both == [
-        "2 labels look like several in one ('a|b'): each is a class of its own here; "
-        "--labels-separator '|' takes them apart"
+        "2 labels look like several labels in one ('a|b'), but each is treated as a single "
+        "class; use --labels-separator '|' to split them"
     ]
     assert not about_labels(["C;", "x;y", "news", "TV|radio"], 9, "f")
 

@@ -202,7 +202,7 @@ def test_settings_that_mean_nothing_are_refused(corpus):
 def test_a_corpus_that_is_too_short(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "one"}\n')
-    with pytest.raises(SubquadError, match="no text is longer than one token"):
+    with pytest.raises(SubquadError, match="no text has more than one token"):
         MaskedText.fit(config(path), tmp_path / "store")
 
 

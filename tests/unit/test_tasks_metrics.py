@@ -65,7 +65,7 @@ def test_a_table_that_can_be_read(classes: int) -> None:
     lines = _table(found["classes"]).splitlines()
     assert len(lines) == 1 + SHOWN + (classes > SHOWN)
     if classes > SHOWN:
-        assert f"of lowest F1, of {classes}" in lines[-1]
+        assert f"of {classes} classes, lowest F1 first" in lines[-1]
         shown = [float(line.split()[-1]) for line in lines[1:-1]]
         seen = [c["f1"] for c in found["classes"].values() if c["examples"]]
         assert shown == pytest.approx(sorted(seen)[:SHOWN], abs=1e-4)

@@ -32,7 +32,7 @@ def test_a_task_is_registered_once():
     class Other(Tones):
         pass
 
-    with pytest.raises(SubquadError, match="'tones' is there already: Tones"):
+    with pytest.raises(SubquadError, match="'tones' already exists: Tones"):
         register(Other)
 
 
@@ -42,7 +42,9 @@ def test_an_option_may_not_have_the_name_of_a_common_setting():
         Options = type("ClashOptions", (ClassifyOptions,), {"__annotations__": {}})
 
     Clash.Options.__dataclass_fields__ = {"lr": None}
-    with pytest.raises(SubquadError, match="'clash' has an option 'lr', as all tasks have"):
+    with pytest.raises(
+        SubquadError, match="'clash' has an option 'lr', which is the name of a common"
+    ):
         register(Clash)
 
 
@@ -63,8 +65,8 @@ def test_a_task_of_another_package_is_loaded_when_it_is_named(tmp_path, monkeypa
     ("value", "words"),
     [
         ("nowhere.at:all", "task 'tones' of tones cannot be loaded .* ModuleNotFoundError"),
-        ("subquad.tasks.pixels:Pixels", "is no task of that name"),
-        ("json:loads", "is no task of that name"),
+        ("subquad.tasks.pixels:Pixels", "is not a task of that name"),
+        ("json:loads", "is not a task of that name"),
     ],
 )
 def test_a_package_that_adds_no_task_is_named(tmp_path, monkeypatch, value, words):
@@ -106,7 +108,7 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path):
     shutil.copy(MADE / "texts" / "config.json", path)
     found = json.loads(Classify.defaults().to_json())
     for change, words in (
-        ({"version": VERSION + 1}, "was written by a later subquad"),
+        ({"version": VERSION + 1}, "was written by a later version of subquad"),
         ({"task": "speech"}, "task 'speech' is not one of"),
         ({"options": {"depth": 3}}, "is not a subquad configuration"),
         ({"options": None}, "is not a subquad configuration"),

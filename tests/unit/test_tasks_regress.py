@@ -44,7 +44,7 @@ def test_equal_numbers_teach_nothing(tmp_path):
     path = written(tmp_path / "a.csv", [2.5] * 20)
     with pytest.raises(SubquadError, match=r"every label is 2\.5"):
         train(configure("regress", path, SMALL | {"steps": 1}), tmp_path / "run")
-    with pytest.raises(UsageError, match="have classes"):
+    with pytest.raises(UsageError, match="has classes"):
         train(configure("regress", "digits", SMALL | {"steps": 1}), tmp_path / "run")
 
 
