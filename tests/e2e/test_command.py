@@ -151,7 +151,7 @@ def test_inspect(command, trained, reviews):
         "inspect.json",
         "text-1.png",
     }
-    assert "give a text, or --file" in one_line(command("inspect", "run"), 2)
+    assert "give a text or --file FILE" in one_line(command("inspect", "run"), 2)
     wrong = command("inspect", "run", "goal", "--on-bad-row", "skip")
     assert "--on-bad-row applies to --file only, which was not given" in one_line(wrong, 2)
     with reviews.open("a") as file:
