@@ -81,7 +81,7 @@ CASES = {
 #: What a verb says where it does not work, with exit code 2; everything else works.
 NO_GENERATE = "cannot generate; use: subquad predict RUN FILE"
 GENERATES = "cannot predict; use: subquad generate RUN"
-TUNED = "it is for: subquad train FILE --task classify --from RUN --out NEW"
+TUNED = "use: subquad train FILE --task classify --from RUN --out NEW"
 REFUSED = {
     ("classify", "generate"): NO_GENERATE,
     ("several", "generate"): NO_GENERATE,
@@ -208,7 +208,7 @@ def test_generate(trained: Trained) -> None:
     if works(trained, "generate", said):
         assert said.out.strip()
     else:
-        with pytest.raises(subquad.errors.UsageError, match="does not generate"):
+        with pytest.raises(subquad.errors.UsageError, match="cannot generate"):
             load(trained.run).task.generates()
 
 

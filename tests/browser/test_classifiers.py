@@ -159,7 +159,7 @@ REFUSED = [
     ),
     (_foreign, "this run has another"),
     (_pairs, "pairs of texts"),
-    (_digits, "it reads pixels"),
+    (_digits, "the run classifies pixels"),
     (lambda p: classifier(p, scale=1e9), "a weight exceeds 65504"),
 ]
 

@@ -82,7 +82,7 @@ def test_x13_generation_past_the_learned_positions_names_both_numbers(cli):
     assert cli("train", "book.txt", "--task", "language", "--out", "run", *flags)[0] == 0
     code, _, err = cli("generate", "run", "--prompt", "a", "--length", "40")
     assert code == 2
-    assert "40 more" in err
+    assert "40 new ones" in err
     assert "32 positions" in err
 
 

@@ -138,8 +138,14 @@ def test_it_goes_to_onnx(tmp_path):
 @pytest.mark.parametrize(
     ("points", "says"),
     [
-        ("linear = outside_mixers:entry", "the name 'linear' belongs to subquad.mixers.linear"),
-        ("raster = outside_mixers:entry", "the name 'raster' belongs to subquad.mixers.masked"),
+        (
+            "linear = outside_mixers:entry",
+            "the name 'linear' already belongs to subquad.mixers.linear",
+        ),
+        (
+            "raster = outside_mixers:entry",
+            "the name 'raster' already belongs to subquad.mixers.masked",
+        ),
         ("mine = outside_mixers:missing", "mixer 'mine' of outside-mixers cannot be loaded from"),
         ("mine = outside_mixers:Mean", "mixer 'mine' must be an Entry, not <class"),
     ],
@@ -162,7 +168,7 @@ def test_a_mixer_is_registered_in_python(monkeypatch):
     assert "mine_once" not in mixers.names(causal=False)
     assert isinstance(mixers.build("mine_once", 4, causal=False), NoMixing)
     for name in ("mine", "mine_once", "none"):
-        with pytest.raises(SubquadError, match=f"the name {name!r} belongs to subquad"):
+        with pytest.raises(SubquadError, match=f"the name {name!r} already belongs to subquad"):
             register(name, Entry(NoMixing, None, "0", "me"))
     with pytest.raises(SubquadError, match="mixer 'other' has no class in either direction"):
         register("other", Entry(None, None, "0", "me"))
