@@ -165,4 +165,4 @@ def test_inspect(command, trained, reviews):
         says = f"{wrong[1]} applies to --file only, which was not given"
         assert says in one_line(command("inspect", "run", *wrong), 2)
     nothing = command("inspect", "run", "--file", "-", input="")
-    assert "standard input holds no texts" in one_line(nothing, 1)
+    assert "standard input contains no texts" in one_line(nothing, 1)

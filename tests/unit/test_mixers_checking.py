@@ -13,7 +13,7 @@ def test_what_a_mixer_cannot_take_is_named(case):
     name, width = type(mixer).__name__, mixer.width_given
     x = torch.zeros(2, 3, width)
     wrong = {
-        rf"x is torch.float32 of shape \[2, 3, {width + 1}\]; {name} mixes .* \[b, t, {width}\]": (
+        rf"x is torch.float32 of shape \[2, 3, {width + 1}\]; {name} takes .* \[b, t, {width}\]": (
             torch.zeros(2, 3, width + 1),
             None,
         ),

@@ -158,7 +158,7 @@ def test_an_encoder_alone_leaves_words_and_head():
         ),
         (
             lambda w: w.update({"dense_linear.bias": torch.zeros(5)}),
-            r"another shape: head.bias: \(5,\) for \(3,\)",
+            r"wrong shape: head.bias: \(5,\) for \(3,\)",
         ),
     ],
 )

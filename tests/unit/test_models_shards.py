@@ -86,7 +86,7 @@ def test_fields_that_are_null_are_the_usual_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["16", True, [1], -1, {}])
 def test_fields_that_are_no_numbers_are_named(tmp_path: Path, name: str, value: object) -> None:
     folder = changed(saved(tmp_path), **{name: value})
-    with pytest.raises(SubquadError, match=rf"config\.json: {name} is .*number is wanted"):
+    with pytest.raises(SubquadError, match=rf"config\.json: {name} is .*expected a .*number"):
         huggingface.load(folder)
 
 

@@ -198,7 +198,7 @@ def test_pixels_learn_from_arrays_of_any_shape(tmp_path, shape):
     again = type(task).load(tmp_path, task.config)
     assert again.images == task.images
     np.save(tmp_path / "b.npy", pixels[:, :2])
-    with pytest.raises(UsageError, match=r"2×3.*learned from 4×3"):
+    with pytest.raises(UsageError, match=r"2×3.*trained on 4×3"):
         again.examples(str(tmp_path / "b.npy"), tmp_path / "other")
 
 
