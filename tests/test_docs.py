@@ -1,5 +1,8 @@
 """Documentation that runs: every block of README and docs/, and the README's tree against git."""
 
+import doctest
+import functools
+import importlib
 import os
 import re
 import shutil
@@ -8,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import subquad
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -145,3 +150,23 @@ def test_generated_pages_follow_from_the_results():
         if name.endswith(".md"):
             found = (ROOT / "docs" / name).read_text(encoding="utf-8")
             assert found == text, f"docs/{name} is old: python docs/generate.py"
+
+
+@pytest.mark.parametrize(
+    "module", ["subquad.fitting", "subquad.estimator", "subquad.generation.runs"]
+)
+def test_examples_in_docstrings_run(module, tmp_path, monkeypatch):
+    """Every ``>>>`` of the public functions, on small data and with a small budget."""
+    monkeypatch.chdir(tmp_path)
+    texts, labels = ["free money", "see you at noon"] * 8, ["spam", "ham"] * 8
+    (tmp_path / "book.txt").write_text("It was the best of times. " * 40)
+    small = functools.partial(subquad.train, steps=2)
+    small("book.txt", task="language", out="runs/book", tokenizer="bytes", length=32)
+    monkeypatch.setattr(subquad, "train", small, raising=False)
+    names = {"subquad": subquad, "texts": texts, "labels": labels}
+    names["TextClassifier"] = functools.partial(subquad.TextClassifier, steps=2)
+    found = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(module))
+    examples = [example for test in found for example in test.examples]
+    assert examples
+    for example in examples:
+        exec(example.source, names)

@@ -46,7 +46,7 @@ def command(run: Path, file: str, to: str | None, as_json: bool, **reading: Any)
         click.echo(line)
 
 
-reading_flags(command)
+reading_flags(command, without="label")
 
 
 def _answers(run: Any, file: str) -> Iterator[dict[str, Any]]:

@@ -137,7 +137,10 @@ class LabelSets:
     def rare(self, sets: Sets, where: str) -> str:
         """A warning about classes of a single row, or nothing."""
         alone = [self.names[i] for i in np.flatnonzero(sets.sum(0) == 1)]
-        return f"{where}: {len(alone)} labels occur in a single row: {alone[0]}" if alone else ""
+        if not alone:
+            return ""
+        many = f"{len(alone)} labels occur" if len(alone) > 1 else "1 label occurs"
+        return f"{where}: {many} in a single row: {alone[0]}"
 
     def save(self, path: Path) -> None:
         text = json.dumps({"several": True, "classes": list(self.names)}, ensure_ascii=False)

@@ -93,7 +93,7 @@ def test_weights_and_rare_labels() -> None:
     sets = np.array([[1, 1, 0], [1, 0, 0], [1, 0, 0], [1, 0, 0]], dtype=bool)
     weights = labels.weights(sets)
     np.testing.assert_allclose(weights * sets.sum(0), [4 / 3, 4 / 3, 0], rtol=1e-6)
-    assert labels.rare(sets, "f") == "f: 1 labels occur in a single row: b"
+    assert labels.rare(sets, "f") == "f: 1 label occurs in a single row: b"
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
