@@ -164,7 +164,7 @@ def test_examples_in_docstrings_run(module, tmp_path, monkeypatch):
     small("book.txt", task="language", out="runs/book", tokenizer="bytes", length=32)
     monkeypatch.setattr(subquad, "train", small, raising=False)
     names = {"subquad": subquad, "texts": texts, "labels": labels}
-    names["TextClassifier"] = functools.partial(subquad.TextClassifier, steps=2)
+    names["TextClassifier"] = functools.partial(subquad.TextClassifier, epochs=1)
     found = doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(module))
     examples = [example for test in found for example in test.examples]
     assert examples
