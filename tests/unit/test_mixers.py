@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from subquad import mixers
+from subquad.kernels import status
 from subquad.mixers import MIXERS, CausalMixer, State, build, names, options
 from subquad.mixers.base import head_width
 from subquad.mixers.fnet import FNet
@@ -162,7 +163,9 @@ def test_b04_weights_are_a_softmax_whatever_the_scores(dtype: torch.dtype, high:
 def test_b08_a_state_goes_on_absorbing() -> None:
     """A sum of ones in bf16 stops at 256. With φ(0) = 1 the state counts the tokens."""
     zeros, ones = torch.zeros(1, 1, 700, 2, dtype=BF16), torch.ones(1, 1, 700, 2, dtype=BF16)
-    for form in CAUSAL_FORMS.values():
+    for name, form in CAUSAL_FORMS.items():
+        if name == "native" and not status().native:
+            continue
         y, end = form(zeros, zeros, ones)
         assert end.z.dtype == end.s.dtype == F32
         assert (end.z == 700).all()
