@@ -176,14 +176,15 @@ def _restore_moments(
 ) -> None:
     matrices = {id(p) for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
     adam = ("step", "exp_avg", "exp_avg_sq")
-    keys = {n: ("exp_avg",) if id(p) in matrices else adam for n, p in model.named_parameters()}
+    learning = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    keys = {n: ("exp_avg",) if id(p) in matrices else adam for n, p in learning.items()}
     wanted = {f"{k}.{plain_name(n)}" for n, kept in keys.items() for k in kept}
     if wanted != tensors.keys():
         raise SubquadError(
             f"{path} does not fit: missing {sorted(wanted - tensors.keys()) or 'none'}, "
             f"unexpected {sorted(tensors.keys() - wanted) or 'none'}"
         )
-    for name, parameter in model.named_parameters():
+    for name, parameter in learning.items():
         plain = plain_name(name)
         state = {k: tensors[f"{k}.{plain}"] for k in keys[name]}
         for k, value in state.items():

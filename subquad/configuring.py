@@ -95,6 +95,11 @@ def configure(task: str, path: str, values: Values) -> Config:
     return inherit(config, given.keys())
 
 
+def options_of(mixer: str, given: tuple[str, ...], *, causal: bool) -> dict[str, Any]:
+    """The options of one mixer from ``KEY=VALUE`` texts; raises as ``configure``."""
+    return _mixer_options(given, (mixer,), causal).get(mixer, {})
+
+
 def _mixer_options(
     given: tuple[str, ...], used: tuple[str, ...], causal: bool
 ) -> dict[str, dict[str, Any]]:

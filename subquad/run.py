@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -16,11 +18,13 @@ from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.rows import BadRow
 from subquad.data.tokenizers import PAIR
 from subquad.errors import SubquadError, UsageError
+from subquad.models import foreign
 from subquad.models.precision import autocast, device, resolve
 from subquad.models.size import refuse_too_large
 from subquad.storage import write_text
 from subquad.tasks import Config, Task, check, load_config, task_class
-from subquad.tasks.base import Inputs
+from subquad.tasks.base import Input, Inputs
+from subquad.tasks.embed import Embed, body_tensors
 from subquad.tasks.registry import meaningless
 
 Item = TypeVar("Item")
@@ -99,6 +103,47 @@ class Run:
                 answers = self.task.predict(self.model, group)
             yield from answers
 
+    def embed(self, inputs: Iterable[Any], *, normalise: bool = True) -> npt.NDArray[np.float32]:
+        """One vector per input, float32 ``[n, d]``, in order: what the model's head reads, of
+        length 1 unless ``normalise`` is False. Inputs are as for ``predict``.
+
+        Raises:
+            UsageError: the run's task does not summarise an input in one vector.
+            SubquadError: an input that cannot be used; its place is named, from 1.
+        """
+        given = list(self.task.checked(inputs))
+        order = sorted(range(len(given)), key=lambda i: len(given[i]))  # least padding
+        found = np.zeros((len(given), self.config.model.d), dtype=np.float32)
+        precision = resolve(self.config.training.precision, self.device)
+        for rows in _groups(order, EVALUATION_BATCH):
+            with torch.inference_mode(), autocast(precision, self.device):
+                vectors = self.task.vectors(self.model, [given[i] for i in rows]).float()
+            if normalise:
+                vectors = nn.functional.normalize(vectors, dim=-1)
+            found[list(rows)] = vectors.cpu().numpy()
+        return found
+
+    def texts(self, path: str) -> tuple[list[str], list[int], str]:
+        """The texts of a file for ``embed``, their rows in the file, and how it is read.
+
+        Raises:
+            UsageError: the run's task does not summarise an input in one vector.
+            SubquadError: a row cannot be used, and rows are not to be skipped.
+        """
+        inputs = self.task.embedded(path)
+        good: list[Input] = []
+        for outcome in inputs.outcomes:
+            if not isinstance(outcome, BadRow):
+                good.append(outcome)
+            elif self.config.data.on_bad_row == "stop":
+                raise SubquadError(
+                    f"{path}, row {outcome.row}: {outcome.reason}; --on-bad-row skip leaves such "
+                    "rows out"
+                )
+        if not good:
+            raise SubquadError(f"{path} has no rows that can be used")
+        return [one.value for one in good], [one.row for one in good], inputs.detected
+
     def answers(self, inputs: Inputs, batch: int = EVALUATION_BATCH) -> Iterator[dict[str, Any]]:
         """One answer per row of ``inputs``, in order, with its ``row``; a row that cannot be used
         gets an ``error`` instead, and the others go on. A row of a live pipe is answered before
@@ -169,7 +214,7 @@ def _batches(examples: Examples, on: torch.device) -> Iterator[Batch]:
 
 
 def load(path: str | Path) -> Run:
-    """Open a run directory.
+    """Open a run directory, or a folder of ``transformers``, which becomes a run of vectors.
 
     Raises:
         SubquadError: it is missing, incomplete or damaged; the piece is named.
@@ -177,6 +222,8 @@ def load(path: str | Path) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise SubquadError(f"{path}: no such run directory")
+    if foreign.is_foreign(path):
+        return _foreign(path)
     config = load_config(path / CONFIG)
     try:
         check(config)
@@ -187,6 +234,20 @@ def load(path: str | Path) -> Run:
         raise SubquadError(f"{path / CONFIG} cannot be used: {error}") from None
     load_weights(model, path / MODEL)
     return Run(path, config, task, model.to(device()).eval())
+
+
+def _foreign(path: Path) -> Run:
+    """A body without a head, as a run of the task ``embed``."""
+    body = foreign.load(path)
+    task = Embed.of(body)
+    refuse_too_large(task.model, device())
+    model = task.model()
+    assert task.tokenizer is not None
+    tensors = body_tensors(body, vocabulary=len(task.tokenizer), length=task.config.data.length)
+    with torch.no_grad():
+        for name, tensor in model.state_dict(keep_vars=True).items():
+            tensor.copy_(tensors[name])
+    return Run(path, task.config, task, model.to(device()).eval())
 
 
 def finish(path: Path, held_out: Examples) -> Run:

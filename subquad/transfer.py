@@ -1,8 +1,9 @@
 """Start a run from what another has learned: its body is kept, its head is new.
 
 The body is everything but the heads: embeddings, blocks and, where both have one, the pooler. Its
-shape and its tokenizer are taken over as they are. RUN may also be a folder of ``transformers``
-that holds an FNet and its tokenizer (``tokenizer.json`` or ``spiece.model``).
+shape and its tokenizer are taken over as they are, but for two things that may be changed by name:
+the mixers (those of other names start anew, apart from tensors of the same name and shape) and the
+maximum length. RUN may also be a folder of ``transformers`` with its tokenizer.
 """
 
 import json
@@ -11,21 +12,34 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from subquad.checkpoint import CONFIG, MODEL
+from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
-from subquad.models import ModelConfig
+from subquad.models import ModelConfig, foreign
 from subquad.storage import read_tensors
 from subquad.tasks import Config, load_config, task_class
+from subquad.tasks.embed import Embed, body_tensors
 from subquad.tasks.texts import TOKENIZER
 
 #: The shape of a body: all of a model's configuration but what only training sees.
 SHAPE = tuple(field.name for field in fields(ModelConfig) if field.name != "dropout")
 #: A tokenizer of SentencePiece's, as transformers calls it.
 PIECES = "spiece.model"
-_READS = "it starts from a run of subquad, or from a folder of transformers that holds an FNet"
+#: Parts of a shape that may be changed by name.
+MIXING = ("mixers", "mixer_options", "hybrid")
+#: The usual settings where a run starts from a pretrained body.
+TUNING: dict[str, Any] = {
+    "lr": 5e-5,
+    "new_lr": 10.0,
+    "warmup": 0.06,
+    "batch": 32,
+    "epochs": 2.0,
+    "token_dropout": 0.0,
+    "label_smoothing": 0.0,
+}
+_READS = "it starts from a run of subquad, or from a folder of transformers"
 
 
 @dataclass(frozen=True)
@@ -41,6 +55,11 @@ class Start:
     """What shapes its body beside the model's configuration."""
     heads: tuple[str, ...]
     tensors: dict[str, Tensor]
+
+    @property
+    def pretrained(self) -> bool:
+        """Whether it is a body that was pretrained elsewhere, or was converted from one."""
+        return self.task == Embed.name
 
 
 def opened(path: str) -> Start:
@@ -62,9 +81,7 @@ def opened(path: str) -> Start:
     except ValueError:
         about = None  # load_config says what is wrong
     if isinstance(about, dict) and (kind := about.get("model_type")) is not None:
-        if kind != "fnet":
-            raise SubquadError(f"--from {path}: a model of type {kind!r} is there; {_READS}")
-        return _foreign(run)
+        return _fnet(run) if kind == "fnet" else _foreign(run)
     config = load_config(run / CONFIG)
     there = str(run / TOKENIZER) if (run / TOKENIZER).exists() else None
     return Start(
@@ -86,6 +103,22 @@ def _body_options(config: Config) -> dict[str, Any]:
 
 
 def _foreign(folder: Path) -> Start:
+    body = foreign.load(folder)
+    vocabulary = len(Tokenizer.load(body.tokenizer))
+    tensors = body_tensors(body, vocabulary=vocabulary, length=body.shape.length)
+    return Start(
+        path=folder,
+        task="embed",
+        model=body.config,
+        length=body.length,
+        tokenizer=str(body.tokenizer),
+        options={"pooling": body.pooling, "special_tokens": True},
+        heads=("head",),
+        tensors=tensors,
+    )
+
+
+def _fnet(folder: Path) -> Start:
     from subquad.models import huggingface
 
     there = next((folder / n for n in (TOKENIZER, PIECES) if (folder / n).exists()), None)
@@ -107,27 +140,42 @@ def _foreign(folder: Path) -> Start:
 
 
 def inherit(config: Config, given: Collection[str]) -> Config:
-    """``config`` with the shape, length and tokenizer of the run that it starts from; ``given``
-    are the fields that a person has set.
+    """``config`` with the shape, length, tokenizer and usual settings of what it starts from;
+    ``given`` are the fields that a person has set.
 
     Raises:
-        UsageError: one of them is another than that run's.
+        UsageError: one of them cannot be another than it is there.
     """
     assert config.training.start is not None
-    start = _same_direction(config)
-    taken = {name: getattr(start.model, name) for name in SHAPE} | {"length": start.length}
+    start = same_direction(config)
+    taken = {name: getattr(start.model, name) for name in SHAPE}
     if start.tokenizer is not None:
         taken["tokenizer"] = start.tokenizer
+    if "mixers" in given or "hybrid" in given:
+        taken = {n: v for n, v in taken.items() if n not in MIXING}
     now = {name: getattr(config, part) for name in taken if (part := config.part_of(name))}
     for name, value in taken.items():
         if name in given and (found := getattr(now[name], name)) != value:
             raise UsageError(_mismatch(start, name, found, value))
     options = start.options
-    if "pooler.dense.weight" in start.tensors:  # a pretrained body has BERT's pooler
-        options = {"pooling": "pooler"} | options
+    if "pooling" not in options and "pooler.dense.weight" in start.tensors:
+        options = {"pooling": "pooler"} | options  # a pretrained body has BERT's pooler
     own = vars(config.options)
     taken |= {n: value for n, value in options.items() if n in own and n not in given}
+    usual = {"length": start.length} | (_tuning(config, start, given) if start.pretrained else {})
+    taken |= {n: value for n, value in usual.items() if n not in given}
     return config.having(**taken)
+
+
+def _tuning(config: Config, start: Start, given: Collection[str]) -> dict[str, Any]:
+    """The usual settings for tuning pretrained weights, as far as the task has them."""
+    budget = {"steps", "epochs", "minutes"} & set(given)
+    usual = {"dropout": start.model.dropout} | TUNING
+    return {
+        n: value
+        for n, value in usual.items()
+        if config.part_of(n) is not None and not (n == "epochs" and budget)
+    }
 
 
 def _mismatch(start: Start, name: str, found: object, right: object) -> str:
@@ -138,7 +186,7 @@ def _mismatch(start: Start, name: str, found: object, right: object) -> str:
     )
 
 
-def _same_direction(config: Config) -> Start:
+def same_direction(config: Config) -> Start:
     assert config.training.start is not None
     start = opened(config.training.start)
     if task_class(start.task).causal != task_class(config.task).causal:
@@ -156,62 +204,8 @@ def check(config: Config) -> None:
     Raises:
         UsageError: naming what differs.
     """
-    start = _same_direction(config)
+    start = same_direction(config)
     for name in SHAPE:
         found, right = getattr(config.model, name), getattr(start.model, name)
-        if found != right:
+        if found != right and name not in MIXING:
             raise UsageError(_mismatch(start, name, found, right))
-    if config.data.length != start.length:
-        raise UsageError(_mismatch(start, "length", config.data.length, start.length))
-
-
-def take_over(model: nn.Module, config: Config) -> str:
-    """Copy the body into ``model``; say what was kept and what is new.
-
-    Raises:
-        SubquadError: a part of the body is missing, of another shape, as from another tokenizer, or
-            would be left behind.
-    """
-    assert config.training.start is not None
-    start = opened(config.training.start)
-    task = task_class(config.task)
-    goes_on = start.task == config.task and task.keeps_heads
-    heads = set() if goes_on else {*start.heads, *task.heads}
-    wanted = _tensors(model)
-    kept = [name for name in wanted if _module(name) not in heads and name in start.tensors]
-    # The pooler belongs to the body only where both have one.
-    free = heads | {"pooler"}
-    absent = [name for name in wanted if name not in kept and _module(name) not in free]
-    unread = [name for name in start.tensors if name not in wanted and _module(name) not in free]
-    wrong = [name for name in kept if wanted[name].shape != start.tensors[name].shape]
-    if absent or wrong or unread:
-        why = [f"it has no {', '.join(absent)}"] if absent else []
-        why += [f"nothing here reads its {', '.join(unread)}"] if unread else []
-        why += [
-            f"{n} is {list(start.tensors[n].shape)} there and {list(wanted[n].shape)} here"
-            for n in wrong
-        ]
-        raise SubquadError(f"{start.path} cannot start this run: {'; '.join(why)}")
-    with torch.no_grad():
-        for name in kept:
-            wanted[name].copy_(start.tensors[name])
-    new = sorted(set(map(_module, wanted)) - set(map(_module, kept)))
-    count = sum(wanted[name].numel() for name in kept)
-    return (
-        f"from {start.path}: {count:,} numbers of its body kept; new: {', '.join(new) or 'nothing'}"
-    )
-
-
-def _module(name: str) -> str:
-    """The part of the model that a tensor belongs to: ``head.weight`` → ``head``."""
-    return name.partition(".")[0]
-
-
-def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The model's tensors, each once, as a file of weights has them."""
-    found, seen = {}, set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            found[name] = tensor
-    return found

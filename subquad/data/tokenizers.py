@@ -27,6 +27,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from subquad.data import alphabets, sentencepiece, tokenizer_json, words
 from subquad.data.alphabets import PAD, SEPARATOR
+from subquad.data.framing import Frame
 from subquad.data.ragged import Ragged
 from subquad.errors import SubquadError, UsageError
 
@@ -46,7 +47,7 @@ CHUNK = 1 << 21
 class Tokenizer:
     """A trained tokenizer: ``encode`` many texts, ``decode`` one row, ``save`` and ``load``."""
 
-    def __init__(self, inner: tokenizers.Tokenizer, frame: tuple[int, int] | None = None) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, frame: Frame | None = None) -> None:
         inner.no_padding()
         inner.no_truncation()
         inner.encode_special_tokens = True
@@ -112,11 +113,15 @@ class Tokenizer:
     def framed(self, before: int, after: int) -> Self:
         """The same, every text between these two ids, which count towards its length; the two texts
         of a pair (``PAIR`` between them) each with the second id behind it."""
-        return type(self)(self._inner, (before, after))
+        return type(self)(self._inner, Frame((before,), (after,), (after,)))
+
+    def framed_as_its_own(self) -> Self:
+        """The same, with the special tokens that the tokenizer itself puts around texts."""
+        return type(self)(self._inner, Frame.of(self._inner))
 
     @property
-    def frame(self) -> tuple[int, int] | None:
-        """The ids that every text stands between, where there are any."""
+    def frame(self) -> Frame | None:
+        """The special tokens around every text; None if there are none."""
         return self._frame
 
     @cached_property
@@ -157,7 +162,6 @@ class Tokenizer:
         if self._frame is None:
             yield from self._bare(texts, length)
             return
-        before, after = (np.array([i], dtype=np.int32) for i in self._frame)
         sizes: deque[int] = deque()  # of the texts whose parts are on their way
 
         def parts() -> Iterator[str]:
@@ -169,8 +173,7 @@ class Tokenizer:
         encoded = self._bare(parts(), length)
         for first in encoded:
             row = [first, *(next(encoded) for _ in range(sizes.popleft() - 1))]
-            row = row if length is None else _trimmed(row, max(length - 1 - len(row), 0))
-            yield np.concatenate([before, *(piece for part in row for piece in (part, after))])
+            yield self._frame.around(row, length)
 
     def _bare(self, texts: Iterable[str], length: int | None) -> Iterator[npt.NDArray[np.int32]]:
         if self._fast is not None:
@@ -222,16 +225,6 @@ class Tokenizer:
         except Exception as e:  # the library raises plain Exception
             raise SubquadError(f"{path} is not a tokenizer.json: {e}") from None
         return cls(inner)
-
-
-def _trimmed(parts: list[npt.NDArray[np.int32]], room: int) -> list[npt.NDArray[np.int32]]:
-    """The parts of a row cut to ``room`` tokens in all, the longest first."""
-    sizes = [len(part) for part in parts]
-    while sum(sizes) > room:
-        over, longest = sum(sizes) - room, max(range(len(sizes)), key=lambda i: (sizes[i], i))
-        rest = max((s for i, s in enumerate(sizes) if i != longest), default=0)
-        sizes[longest] -= min(over, max(1, sizes[longest] - rest))
-    return [part[:size] for part, size in zip(parts, sizes, strict=True)]
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -63,6 +63,7 @@ def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16")
             raise UsageError(f"pages do not support {type(model).__name__}")
         about: dict[str, Any] = {"plan": plan(model, config.model)}
         about["vocabulary"] = reading(shown.tokenizer)
+        about["frame"] = _frame(shown.tokenizer)
         seen, about["tensors"], data = weights(model, precision)
     except UsageError as error:
         raise UsageError(f"{run.path} cannot be exported to a page: {error}") from None
@@ -75,11 +76,23 @@ def write(run: Run, shown: ClassOutput, out: Path, precision: Precision = "f16")
         "labels": shown.classes,
         "temperature": shown.temperature,
         "length": config.data.length,
-        "frame": shown.tokenizer.frame,
         "weights_sha256": hashlib.sha256(data).hexdigest(),
         "test": reference(seen, shown.tokenizer, config.data.length),
     }
     return write_page(out, FILES, about, data)
+
+
+def _frame(tokenizer: Tokenizer) -> tuple[int, int] | None:
+    """The special tokens before and after a text."""
+    frame = tokenizer.frame
+    if frame is None or not (frame.before or frame.after):
+        return None
+    if len(frame.before) != 1 or len(frame.after) != 1:
+        raise UsageError(
+            "its tokenizer puts more or less than one special token before and after a text; use "
+            "--to onnx"
+        )
+    return frame.before[0], frame.after[0]
 
 
 def reference(model: Classifier, tokenizer: Tokenizer, length: int) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
 from subquad.models.embeddings import Embedding, FrontEnd, real_positions
-from subquad.models.pooling import AttentionPooling
+from subquad.models.pooling import AttentionPooling, Pooler, first_token
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
 
 #: How a classifier pools a sequence.
-Pooling = Literal["mean", "cls", "attention", "pooler"]
+Pooling = Literal["mean", "cls", "attention", "pooler", "first"]
 
 
 class Encoder(nn.Module):
@@ -94,21 +94,6 @@ def _padded(tokens: Tensor, mask: Mask, pad: int) -> Tensor:
     return longer.masked_fill(~mask, pad)
 
 
-class Pooler(nn.Module):
-    """BERT's pooler: tanh of a linear layer over the first real token."""
-
-    def __init__(self, d: int) -> None:
-        super().__init__()
-        self.dense = nn.Linear(d, d)
-
-    def forward(self, x: Sequence, mask: Mask | None = None) -> Pooled:
-        if mask is None:
-            return torch.tanh(self.dense(x[:, 0]))
-        first = mask.int().argmax(1)
-        rows = torch.arange(x.shape[0], device=x.device)  # works for graphs of any batch size
-        return torch.tanh(self.dense(x[rows, first]))
-
-
 class Classifier(nn.Module):
     """Classifies sequences into one of ``classes`` (a single class for regression or choices).
 
@@ -119,8 +104,8 @@ class Classifier(nn.Module):
         length: maximum sequence length.
         front: the input layer, instead of ``vocabulary`` and ``length``.
         pooling: ``"mean"`` over the real tokens; ``"cls"``, an additional token (id ``vocabulary``)
-            at the start; ``"attention"``, a learned weighted average; or ``"pooler"``, BERT's
-            pooler over the first token.
+            at the start; ``"first"``, the first token as it is; ``"attention"``, a learned
+            weighted average; or ``"pooler"``, BERT's pooler over the first token.
         token_dropout: fraction of tokens to drop in training.
 
     Example::
@@ -163,6 +148,8 @@ class Classifier(nn.Module):
         if self.pooler is not None:
             pooled: Pooled = self.pooler(x, mask)
             return pooled
+        if self.pooling == "first":
+            return first_token(x, mask)
         if mask is None:
             return x.mean(1)
         count = mask.sum(1, keepdim=True).clamp(min=1)
@@ -173,6 +160,13 @@ class Classifier(nn.Module):
     ) -> Float[Tensor, "b c"]:
         """Logits ``[b, c]`` for ``tokens``, which are ids ``[b, t]`` or frames ``[b, t, f]``;
         ``mask`` ``[b, t]`` is True at real tokens."""
+        out: Tensor = self.head(self.dropout(self.vectors(tokens, mask, types)))
+        return out
+
+    def vectors(
+        self, tokens: Tensor, mask: Mask | None = None, types: Tokens | None = None
+    ) -> Pooled:
+        """What the head reads: one vector per sequence ``[b, d]``."""
         if self.cls is not None:
             tokens = nn.functional.pad(tokens, (1, 0), value=self.cls)
             mask = mask if mask is None else nn.functional.pad(mask, (1, 0), value=True)
@@ -180,9 +174,7 @@ class Classifier(nn.Module):
         positions = None
         if self.training and self.token_dropout:
             tokens, mask, positions, types = self._fewer(tokens, mask, types)
-        x = self.encoder(tokens, mask, positions, types)
-        out: Tensor = self.head(self.dropout(self.pool(x, mask)))
-        return out
+        return self.pool(self.encoder(tokens, mask, positions, types), mask)
 
     def _fewer(
         self, tokens: Tensor, mask: Mask | None, types: Tokens | None
@@ -194,7 +186,7 @@ class Classifier(nn.Module):
     ]:
         """Drop some tokens, which also saves their computation. The others keep their positions."""
         kept = torch.rand(tokens.shape[:2], device=tokens.device) >= self.token_dropout
-        if self.cls is not None or isinstance(self.pooler, Pooler):
+        if self.pooling in ("cls", "first", "pooler"):
             kept[:, 0] = True
         if self.encoder.fixed_length is not None:  # the length is fixed: replace them by padding
             return _padded(tokens, kept, self.encoder.pad), mask, None, types

@@ -1,5 +1,6 @@
-"""Attention pooling: a weighted average of a sequence of vectors, with learned weights."""
+"""Ways to summarise a sequence of vectors in one."""
 
+import torch
 from torch import nn
 
 from subquad.mixers.base import zero_padding
@@ -19,3 +20,23 @@ class AttentionPooling(nn.Module):
     def forward(self, x: Sequence, mask: Mask | None) -> Pooled:
         x = zero_padding(x, mask)
         return pool(x, self.score(self.inner(x).tanh()), mask)[:, 0]
+
+
+class Pooler(nn.Module):
+    """BERT's pooler: tanh of a linear layer over the first real token."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(d, d)
+
+    def forward(self, x: Sequence, mask: Mask | None = None) -> Pooled:
+        return torch.tanh(self.dense(first_token(x, mask)))
+
+
+def first_token(x: Sequence, mask: Mask | None = None) -> Pooled:
+    """The vector of each sequence's first real token."""
+    if mask is None:
+        return x[:, 0]
+    first = mask.int().argmax(1)
+    rows = torch.arange(x.shape[0], device=x.device)  # works for graphs of any batch size
+    return x[rows, first]

@@ -16,7 +16,8 @@ from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
 from subquad.models.embeddings import Embedding
 from subquad.models.gelu import tanh_gelu
-from subquad.models.model import Classifier, Encoder, Pooler
+from subquad.models.model import Classifier, Encoder
+from subquad.models.pooling import Pooler
 from subquad.shapes import Mask, Pooled, Sequence, Tokens
 
 

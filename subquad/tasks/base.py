@@ -199,6 +199,22 @@ class Task(ABC):
         """
         raise self.cannot("predict")
 
+    def embedded(self, path: str) -> Inputs:  # noqa: ARG002
+        """The inputs in a file, for ``vectors``.
+
+        Raises:
+            UsageError: the task does not summarise an input in one vector.
+        """
+        raise self.cannot("embed")
+
+    def vectors(self, model: nn.Module, inputs: Sequence[Any]) -> Tensor:  # noqa: ARG002
+        """One vector per input, ``[b, d]``, in order: what the model's head reads.
+
+        Raises:
+            UsageError: the task does not summarise an input in one vector.
+        """
+        raise self.cannot("embed")
+
     def truths(self, path: str) -> Iterator[Record]:  # noqa: ARG002
         """The texts of a labelled file, each with its label, for ``mistake``.
 

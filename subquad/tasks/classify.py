@@ -222,32 +222,22 @@ class Classify(PooledTask):
         return () if found is None else (found.sentence(),)
 
     def inputs(self, path: str) -> Inputs:
-        self._texts()
+        self.reads_texts()
         return super().inputs(path)
 
     def predict(self, model: nn.Module, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        self._texts()
+        self.reads_texts()
         batch = self.batch(model, inputs)
         answers = self.way.answers(model, self.outputs(model, batch).float())
         return [answer | cut for answer, cut in zip(answers, self.cut(batch), strict=True)]
 
     def truths(self, path: str) -> Iterator[Record]:
-        self._texts()
+        self.reads_texts()
         return open_source(path, self.reading(), labelled=True).knowing(self.labels).records()
 
     def mistake(self, truth: Record, answer: dict[str, Any]) -> dict[str, Any] | None:
         assert truth.label is not None
         return self.way.mistake(truth.label, answer)
-
-    def _texts(self) -> Tokenizer:
-        """The tokenizer.
-
-        Raises:
-            UsageError: the run does not read texts.
-        """
-        if self.tokenizer is None:
-            raise UsageError(f"this run was trained on {digits.NAME!r}: it reads pixels, not texts")
-        return self.tokenizer
 
     def answer(self, model: nn.Module, logits: torch.Tensor) -> str:
         return self.way.sentence(model, logits.float())

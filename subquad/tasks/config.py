@@ -92,7 +92,10 @@ class TrainConfig:
     """How the model is trained. The budget is exactly one of ``steps``, ``epochs``, ``minutes``."""
 
     start: str | None = None
-    """Start from the weights of another run, or of a transformers FNet folder, except the head."""
+    """Start from the weights of another run, or of a folder of transformers, except the head."""
+    freeze: str = "none"
+    """Weights that are not trained when starting from others: none, body (everything but what is
+    new), or a number N: the embedding and the N lowest layers."""
     steps: int | None = None
     """Budget in optimiser steps."""
     epochs: float | None = None
@@ -109,6 +112,11 @@ class TrainConfig:
     of the blocks with AdamW for all other weights."""
     lr: float = 1e-3
     """Peak learning rate."""
+    new_lr: float = 1.0
+    """Factor on the learning rate of weights that were not taken over when starting from others:
+    the head, and new mixers."""
+    layer_decay: float = 1.0
+    """Factor on the learning rate per layer, from top to bottom, when starting from others."""
     schedule: Literal["linear", "constant", "drop"] = "linear"
     """Learning rate after the warm-up: linear decay to zero, constant, or a drop to a tenth halfway
     through the budget."""
@@ -140,7 +148,13 @@ class TrainConfig:
         given = [n for n in ("steps", "epochs", "minutes") if getattr(self, n) is not None]
         if len(given) != 1:
             raise ValueError("give exactly one of --steps, --epochs and --minutes")
-        _more_than_zero(self, given[0], "lr", "clip")
+        _more_than_zero(self, given[0], "lr", "clip", "new_lr", "layer_decay")
+        if self.freeze not in ("none", "body") and not self.freeze.isdecimal():
+            raise ValueError(f"freeze={self.freeze!r} is not none, body or a number of layers")
+        for name, usual in (("freeze", "none"), ("new_lr", 1.0), ("layer_decay", 1.0)):
+            if self.start is None and getattr(self, name) != usual:
+                flag = name.replace("_", "-")
+                raise ValueError(f"--{flag} means nothing without --from")
         at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
         at_least(self, 0, "weight_decay", "workers", "seed")
         share(self, "warmup")

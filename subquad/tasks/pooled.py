@@ -15,6 +15,7 @@ from subquad.data.source import ReadOptions, Source, open_source
 from subquad.data.store import tokenised
 from subquad.data.targets import Coding
 from subquad.data.tokenizers import CLS, MASK, SEP, Tokenizer
+from subquad.errors import UsageError
 from subquad.models import Classifier
 from subquad.models.model import Pooling
 from subquad.tasks.base import Inputs, Task
@@ -28,8 +29,10 @@ class PooledOptions(TaskOptions):
 
     pooling: Pooling = field(default="mean", metadata={"body": True})
     """How tokens are pooled: mean over all tokens, an additional leading token (cls), a learned
-    weighted average (attention, as in Fastformer's released encoder), or BERT's pooler over the
-    first token (pooler)."""
+    weighted average (attention, as in Fastformer's released encoder), the first token as it is
+    (first), or BERT's pooler over the first token (pooler)."""
+    special_tokens: bool = field(default=False, metadata={"body": True})
+    """Put the tokenizer's own special tokens around each text, such as [CLS] and [SEP]."""
     token_dropout: float | None = 0.0
     """Fraction of a row's tokens that is hidden from the model in training, drawn anew each
     time."""
@@ -61,15 +64,22 @@ class PooledTask(Task):
         self.labels = labels
         self.tokenizer = tokenizer
         self.separator: int | None = None
-        if tokenizer is not None and config.options.pooling == "pooler":
+        if tokenizer is not None and config.options.special_tokens:
+            self.tokenizer = tokenizer.framed_as_its_own()
+            assert self.tokenizer.frame is not None
+            self.separator = next(iter(self.tokenizer.frame.between), None)
+        elif tokenizer is not None and config.options.pooling == "pooler":
             self.tokenizer, specials = _framed(tokenizer)
             self.separator = specials.sep
             self.config = replace(config, model=replace(config.model, pad=specials.pad))
 
     @classmethod
     def check(cls, config: Config) -> None:
-        if config.data.pair is not None and config.options.pooling != "pooler":
-            raise ValueError("--pair needs --pooling pooler, which tells the two texts apart")
+        apart = config.options.pooling == "pooler" or config.options.special_tokens
+        if config.data.pair is not None and not apart:
+            raise ValueError(
+                "--pair needs --pooling pooler or --special-tokens, which tell the two texts apart"
+            )
 
     def save(self, run: Path) -> None:
         self.labels.save(run / LABELS)
@@ -111,6 +121,11 @@ class PooledTask(Task):
         logits: Tensor = model(batch.tokens, batch.mask, self.types(batch.tokens, batch.mask))
         return logits
 
+    def vectors(self, model: nn.Module, inputs: Sequence[str]) -> Tensor:
+        batch = self.batch(model, inputs)
+        assert isinstance(model, Classifier)
+        return model.vectors(batch.tokens, batch.mask, self.types(batch.tokens, batch.mask))
+
     def types(self, tokens: Tensor, mask: Tensor) -> Tensor | None:
         """Type 1 for the second text of a pair (everything after the first [SEP]), otherwise 0."""
         if self.config.model.types < 2 or self.separator is None:
@@ -120,6 +135,20 @@ class PooledTask(Task):
 
     def inputs(self, path: str) -> Inputs:
         return text_inputs(path, self.config.data)
+
+    def embedded(self, path: str) -> Inputs:
+        self.reads_texts()
+        return text_inputs(path, self.config.data)
+
+    def reads_texts(self) -> Tokenizer:
+        """The tokenizer.
+
+        Raises:
+            UsageError: the run does not read texts.
+        """
+        if self.tokenizer is None:
+            raise UsageError("this run reads pixels, not texts")
+        return self.tokenizer
 
     def checked(self, inputs: Iterable[Any]) -> Iterator[str]:
         return texts_given(inputs, pairs=self.config.data.pair is not None)

@@ -5,6 +5,7 @@ from subquad.errors import SubquadError, UsageError
 from subquad.tasks.base import Task
 from subquad.tasks.classify import Classify
 from subquad.tasks.config import PARTS, Config
+from subquad.tasks.embed import Embed
 from subquad.tasks.language import Language
 from subquad.tasks.masked import MaskedText
 from subquad.tasks.pixels import Pixels
@@ -99,5 +100,5 @@ def has(task: type[Task], field: str) -> bool:
     return field not in task.unused and task.defaults().part_of(field) is not None
 
 
-for _task in (Classify, Language, MaskedText, Pixels, Regress):
+for _task in (Classify, Embed, Language, MaskedText, Pixels, Regress):
     register(_task)

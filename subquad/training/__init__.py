@@ -6,6 +6,7 @@
 * A signal is answered after the step in hand, with a checkpoint.
 """
 
+import json
 import re
 from contextlib import closing
 from dataclasses import replace
@@ -15,15 +16,16 @@ from typing import Any
 import torch
 
 from subquad import checkpoint, transfer
-from subquad.errors import UsageError
+from subquad.errors import SubquadError, UsageError
 from subquad.locking import LOCK, alone_in
 from subquad.models.precision import Precision, device, resolve
 from subquad.optimiser.size import made
 from subquad.run import Run, finish
 from subquad.signals import caught
 from subquad.storage import TEMPORARY, nothing_left
+from subquad.takeover import take_over
 from subquad.tasks import Config, check, load_config, task_class
-from subquad.training.loop import Loop, Watch
+from subquad.training.loop import START, Loop, Watch
 
 __all__ = ["STORE", "Loop", "Watch", "train"]
 
@@ -94,9 +96,29 @@ def _prepared(config: Config, out: Path, given: Any, resume: bool, watch: Watch)
         for text in [*task.notes, *([] if len(held_out) else [alone])]:
             watch({"kind": "note", "text": text}, 0.0)
         model = made(task, device())
-        if config.training.start and not (resume and checkpoint.checkpoints(out)):
-            watch({"kind": "note", "text": transfer.take_over(model, task.config)}, 0.0)
-        return Loop(task.config, out, task, training, held_out, model.to(device()), watch)
+        new: tuple[str, ...] = ()
+        if config.training.start and resume and checkpoint.checkpoints(out):
+            new = _new(out)
+        elif config.training.start:
+            taken = take_over(model, task.config)
+            watch({"kind": "note", "text": taken.sentence}, 0.0)
+            new = taken.new
+        return Loop(task.config, out, task, training, held_out, model.to(device()), watch, new)
+
+
+def _new(out: Path) -> tuple[str, ...]:
+    """The parameters that did not come from what the run started from; runs of version 0.1 do not
+    say, and treat all alike.
+
+    Raises:
+        SubquadError: the file is damaged.
+    """
+    try:
+        return tuple(json.loads((out / START).read_text(encoding="utf-8"))["new"])
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SubquadError(f"{out / START} cannot be read: {error}") from None
 
 
 def _check(config: Config, out: Path, resume: bool) -> None:

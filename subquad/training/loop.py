@@ -1,5 +1,6 @@
 """The steps of a run: batches, gradients, evaluations, checkpoints."""
 
+import json
 import math
 import signal
 import time
@@ -14,11 +15,13 @@ from subquad import checkpoint
 from subquad.data.batches import Batch, Examples, endless
 from subquad.errors import Interrupted, SubquadError
 from subquad.models.precision import autocast
-from subquad.optimiser import learning_rate, optimiser
+from subquad.optimiser import freeze, learning_rate, optimiser
 from subquad.run import score
 from subquad.storage import remove_leftovers, write_text
 from subquad.tasks import Config, Task, load_config
 
+#: Where a run that starts from another one keeps which parameters are new.
+START = "start.json"
 #: Called with each line of metrics.jsonl as it is written, and the fraction of the budget spent.
 Watch = Callable[[dict[str, Any], float], None]
 
@@ -34,10 +37,13 @@ class Loop:
     held_out: Examples
     model: nn.Module
     watch: Watch
+    new: tuple[str, ...] = ()
+    """Parameters that were not taken over from what the run starts from."""
 
     def __post_init__(self) -> None:
         t = self.config.training
-        self.optimizer = optimiser(self.model, t)
+        freeze(self.model, t, self.new)
+        self.optimizer = optimiser(self.model, t, self.new)
         self.total = t.steps
         if t.epochs is not None:
             per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
@@ -60,6 +66,8 @@ class Loop:
             self.task.save(self.out)
             write_text(self.out / checkpoint.METRICS, "")
             write_text(self.out / "data.json", self._data())
+            if self.config.training.start is not None:
+                write_text(self.out / START, json.dumps({"new": self.new}, indent=1) + "\n")
         self.stream = self._stream()
         self.began = time.monotonic() - self.progress.seconds
 
@@ -141,7 +149,7 @@ class Loop:
         # The middle of the step: neither the first nor the last one is wasted on a rate of zero.
         rate = learning_rate(t, spent + (0.5 / self.total if self.total else 0))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.progress = replace(self.progress, step=step, seconds=time.monotonic() - self.began)

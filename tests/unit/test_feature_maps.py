@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from subquad.mixers.base import divide
-from subquad.mixers.linear.feature_maps import FEATURE_MAPS, elu_plus_one, named
+from subquad.mixers.linear.feature_maps import FEATURE_MAPS, elu_plus_one
+from subquad.mixers.linear.learned import Maps
 
 every_map = pytest.mark.parametrize("phi", list(FEATURE_MAPS.values()), ids=list(FEATURE_MAPS))
 
@@ -88,6 +89,6 @@ def test_b05_nothing_is_divided_by_zero() -> None:
 
 
 def test_an_unknown_map_lists_those_there_are() -> None:
-    assert named("relu") is FEATURE_MAPS["relu"]
+    assert Maps("relu", 2, 4).phi is FEATURE_MAPS["relu"]
     with pytest.raises(ValueError, match=r"feature_map='cos' is not one of elu\+1, relu, relu\^2"):
-        named("cos")
+        Maps("cos", 2, 4)

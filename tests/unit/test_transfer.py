@@ -12,6 +12,7 @@ from subquad.cli.flags import configure
 from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig, huggingface
 from subquad.run import load
+from subquad.tasks import check
 from subquad.tasks.classify import Classify
 from subquad.training import train
 from subquad.transfer import SHAPE
@@ -75,8 +76,6 @@ def test_the_same_task_goes_on_with_its_heads(folder):
 def test_what_does_not_fit_is_refused_with_the_reason(folder):
     with pytest.raises(UsageError, match="d=16, which cannot become 32"):
         tuned(folder, "no", d=32)
-    with pytest.raises(UsageError, match="length=24, which cannot become 30"):
-        tuned(folder, "no", length=30)
     with pytest.raises(UsageError, match="cannot change its direction"):
         configure("language", "x", {"start": str(folder / "pre")})
     with pytest.raises(
@@ -89,6 +88,52 @@ def test_what_does_not_fit_is_refused_with_the_reason(folder):
     other = replace(config, data=replace(config.data, tokenizer="chars"))
     with pytest.raises(SubquadError, match=r"cannot start this run: encoder.embedding.tokens"):
         train(other, folder / "no")
+
+
+def test_longer_rows_repeat_the_learned_positions(folder):
+    _, said = tuned(folder, "longer", length=30, lr=1e-12)
+    assert "positions 25 to 30 are copies of the first 24" in said
+    rows = load(folder / "longer").model.encoder.embedding.positions.weight
+    torch.testing.assert_close(rows[24:], rows[:6], atol=1e-6, rtol=0)
+    _, said = tuned(folder, "shorter", length=20)
+    assert "copies" not in said
+
+
+def test_other_mixers_by_name_keep_what_has_the_same_name_and_shape(tmp_path):
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good,a\nbad,b\n" * 20)
+    small = {"steps": 1, "d": 16, "ff": 16, "layers": 2, "heads": 2, "length": 8}
+    path = str(tmp_path / "rows.csv")
+    train(configure("classify", path, small | {"mixers": "softmax"}), tmp_path / "first")
+    said = []
+    given = {"steps": 1, "start": str(tmp_path / "first"), "mixers": "linear,fnet", "lr": 1e-12}
+    config = configure("classify", path, given)
+    train(config, tmp_path / "second", watch=lambda line, _: said.append(line.get("text", "")))
+    assert "the mixers of 2 layers (linear, fnet: 1,088 of 1,088 numbers kept)" in "\n".join(said)
+    old, new = (load(tmp_path / n).model.encoder for n in ("first", "second"))
+    a, b = (m.blocks[0].mixer.projections.qkv.weight for m in (old, new))
+    torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("freeze", "still"), [("none", 0), ("1", 2), ("body", 3)])
+def test_frozen_weights_do_not_move_and_a_run_resumes(tmp_path, freeze, still):
+    """Embedding, two layers, head: ``still`` of them stay as they are."""
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good,a\nbad,b\n" * 20)
+    small = {"steps": 2, "d": 16, "ff": 16, "layers": 2, "heads": 2, "length": 8}
+    path = str(tmp_path / "rows.csv")
+    train(configure("classify", path, small), tmp_path / "first")
+    given = {"steps": 4, "start": str(tmp_path / "first"), "freeze": freeze, "new_lr": 10.0}
+    config = configure("classify", path, given | {"layer_decay": 0.5, "evaluations": 2})
+    train(config, tmp_path / "second")
+    old, new = (dict(load(tmp_path / n).model.named_parameters()) for n in ("first", "second"))
+    parts = ("encoder.embedding", "encoder.blocks.0", "encoder.blocks.1", "head")
+    same = [all(torch.equal(old[n], new[n]) for n in old if n.startswith(p)) for p in parts]
+    assert same == [i < still for i in range(4)]
+    train(config, tmp_path / "second", resume=True)
+
+
+def test_frozen_rates_mean_nothing_without_a_start():
+    with pytest.raises(UsageError, match="--freeze means nothing without --from"):
+        check(configure("classify", "x", {"freeze": "body"}))
 
 
 def test_a_folder_of_transformers_can_be_tuned(folder):

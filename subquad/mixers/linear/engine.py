@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from subquad.mixers.capabilities import EngineLayer, filled
-from subquad.mixers.linear.feature_maps import FeatureMap, name_of
 from subquad.mixers.linear.parts import LinearState
 from subquad.mixers.projections import Projections
 from subquad.mixers.state import State
@@ -21,13 +20,13 @@ class Attention(EngineLayer):
 
     kind: ClassVar[Literal["local", "attention"]] = "attention"
 
-    def __init__(self, projections: Projections, phi: FeatureMap) -> None:
+    def __init__(self, projections: Projections, phi: str) -> None:
         self.projections, self.phi = projections, phi
         self.heads = projections.heads
         self.k = projections.out.in_features // self.heads
 
     def settings(self) -> dict[str, int]:
-        return {"heads": self.heads, "phi": _PHI[name_of(self.phi)]}
+        return {"heads": self.heads, "phi": _PHI[self.phi]}
 
     def weights(self) -> Iterator[Tensor | nn.Linear]:
         yield self.projections.qkv

@@ -44,19 +44,3 @@ FEATURE_MAPS: dict[str, FeatureMap] = {
     "relu^2": squared_relu,
     "softmax": softmax,
 }
-
-
-def named(name: str) -> FeatureMap:
-    """The map called ``name``.
-
-    Raises:
-        ValueError: there is no such map; the message lists the known ones.
-    """
-    if name not in FEATURE_MAPS:
-        raise ValueError(f"feature_map={name!r} is not one of {', '.join(FEATURE_MAPS)}")
-    return FEATURE_MAPS[name]
-
-
-def name_of(phi: FeatureMap) -> str:
-    """The name of ``phi`` in ``FEATURE_MAPS``."""
-    return next(name for name, known in FEATURE_MAPS.items() if known is phi)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 
+from subquad.errors import UsageError
 from subquad.mixers.base import CausalMixer, Mixer, State, zero_padding
 from subquad.mixers.capabilities import (
     Channel,
@@ -16,8 +17,8 @@ from subquad.mixers.capabilities import (
     PageLayer,
 )
 from subquad.mixers.linear.engine import Attention
-from subquad.mixers.linear.feature_maps import FeatureMap, name_of, named
 from subquad.mixers.linear.forms import BIDIRECTIONAL_FORMS, CAUSAL_FORMS
+from subquad.mixers.linear.learned import Maps
 from subquad.mixers.linear.operator import NAME, ByOperator
 from subquad.mixers.linear.parts import LinearState, features
 from subquad.mixers.native import core_serves
@@ -38,7 +39,7 @@ class LinearAttention(Mixer):
     Args:
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
-        feature_map: one of ``feature_maps.FEATURE_MAPS``.
+        feature_map: one of ``feature_maps.FEATURE_MAPS``, or ``learned.LEARNED_MAPS``.
         form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
             and the tensors are on the CPU, otherwise ``sums``.
     """
@@ -47,20 +48,21 @@ class LinearAttention(Mixer):
         self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
     ) -> None:
         super().__init__(d)
-        self.phi = named(feature_map)
         self.form = _known(form, BIDIRECTIONAL_FORMS)
         self.projections = Projections(d, heads)
+        self.maps = Maps(feature_map, heads, d // heads)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         q, k, v = self.projections.split(zero_padding(x, mask))
+        q, k = self.maps(q, k)
         name = self.form
         if name == "auto":
             name = "native" if core_serves(q) else "sums"
-        y = BIDIRECTIONAL_FORMS[name](q, k, v, phi=self.phi, mask=mask)
+        y = BIDIRECTIONAL_FORMS[name](q, k, v, phi=self.maps.phi, mask=mask)
         return zero_padding(self.projections.merge(y), mask)
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
-        return _explained(self.projections, self.phi, x, mask)
+        return _explained(self.projections, self.maps, x, mask)
 
     def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
         made = copy.copy(self)
@@ -68,7 +70,9 @@ class LinearAttention(Mixer):
         return made
 
     def page_layer(self) -> PageLayer:
-        options = {"heads": self.projections.heads, "map": name_of(self.phi)}
+        if self.maps.learned:
+            raise UsageError(f"a page has no code for the learned feature map {self.maps.name}")
+        options = {"heads": self.projections.heads, "map": self.maps.name}
         return PageLayer("linear", options, {"qkv": "projections.qkv", "out": "projections.out"})
 
 
@@ -78,7 +82,7 @@ class CausalLinearAttention(CausalMixer):
     Args:
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
-        feature_map: one of ``feature_maps.FEATURE_MAPS``.
+        feature_map: one of ``feature_maps.FEATURE_MAPS``, or ``learned.LEARNED_MAPS``.
         form: one of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use and the
             tensors are on the CPU, otherwise ``chunked``; ``recurrent`` for a single token (the
             same result with less work), and ``quadratic`` under ``torch.export`` (chunks would fix
@@ -91,9 +95,9 @@ class CausalLinearAttention(CausalMixer):
         self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
     ) -> None:
         super().__init__(d)
-        self.phi = named(feature_map)
         self.form = _known(form, CAUSAL_FORMS)
         self.projections = Projections(d, heads)
+        self.maps = Maps(feature_map, heads, d // heads)
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
@@ -101,33 +105,35 @@ class CausalLinearAttention(CausalMixer):
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
         q, k, v = self.projections.split(zero_padding(x, mask))
+        q, k = self.maps(q, k)
         name = self.form
         if name == "auto":
             many = "quadratic" if torch.compiler.is_exporting() else "chunked"
             torch_form = "recurrent" if x.shape[1] == 1 else many
             name = "native" if core_serves(q) else torch_form
-        y, after = CAUSAL_FORMS[name](q, k, v, phi=self.phi, mask=mask, state=state)
+        y, after = CAUSAL_FORMS[name](q, k, v, phi=self.maps.phi, mask=mask, state=state)
         return zero_padding(self.projections.merge(y), mask), after
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
-        return _explained(self.projections, self.phi, x, mask)
+        return _explained(self.projections, self.maps, x, mask)
 
     def for_graph(self, form: GraphForm) -> Mixer:
         if form == "operator":
-            return ByOperator(self.projections, self.phi)
+            return ByOperator(self.projections, self.maps)
         made = copy.copy(self)
         made.form = "recurrent" if form == "one" else "quadratic"
         return made
 
-    def engine_layer(self) -> EngineLayer:
-        return Attention(self.projections, self.phi)
+    def engine_layer(self) -> EngineLayer | None:
+        if self.maps.learned:
+            return None
+        return Attention(self.projections, self.maps.name)
 
 
-def _explained(
-    projections: Projections, phi: FeatureMap, x: Sequence, mask: Mask | None
-) -> Explanation:
+def _explained(projections: Projections, maps: Maps, x: Sequence, mask: Mask | None) -> Explanation:
     """What each token writes to the state, and the features that are read from it."""
     q, k, v = projections.split(zero_padding(x, mask))
-    phi_q, phi_k, v = features(q, k, v, phi, mask)
+    q, k = maps(q, k)
+    phi_q, phi_k, v = features(q, k, v, maps.phi, mask)
     written = Channel.of(phi_k.sum(-1).mT)
     return Explanation({"written to the state": written}, features=Features(phi_q, phi_k, v))

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from subquad.mixers.base import CausalMixer, State, divide, zero_padding
 from subquad.mixers.capabilities import OPERATOR_DOMAIN
-from subquad.mixers.linear.feature_maps import FeatureMap
 from subquad.mixers.linear.forms import empty_state
+from subquad.mixers.linear.learned import Maps
 from subquad.mixers.linear.parts import LinearState, features
 from subquad.mixers.projections import Projections
 from subquad.shapes import Mask, Sequence
@@ -24,15 +24,16 @@ NAME = "LinearAttention"
 class ByOperator(CausalMixer):
     """A mixer for export only: run in torch, its results are meaningless."""
 
-    def __init__(self, projections: Projections, phi: FeatureMap) -> None:
+    def __init__(self, projections: Projections, maps: Maps) -> None:
         super().__init__(projections.out.in_features)
-        self.projections, self.phi = projections, phi
+        self.projections, self.maps = projections, maps
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, LinearState]:
         q, k, v = self.projections.split(zero_padding(x, mask))
-        phi_q, phi_k, wide_v = features(q, k, v, self.phi, mask)
+        q, k = self.maps(q, k)
+        phi_q, phi_k, wide_v = features(q, k, v, self.maps.phi, mask)
         start = empty_state(phi_k, wide_v) if state is None else state
         assert isinstance(start, LinearState)
         ones = torch.ones_like(wide_v[..., :1])

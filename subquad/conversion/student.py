@@ -1,0 +1,186 @@
+"""The model that another one is converted into: same embeddings, norms and feed-forward networks,
+other mixers."""
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from subquad.conversion.recording import blocks_of
+from subquad.errors import UsageError
+from subquad.mixers import ATTENTION
+from subquad.models import ModelConfig
+from subquad.run import Run
+from subquad.tasks import Task
+
+
+@dataclass(frozen=True)
+class Student:
+    """A model in the making.
+
+    Args:
+        task: the teacher's task, configured for the student.
+        model: the student.
+        layers: the teacher's layer that each of the student's layers stands for.
+        changed: the student's layers whose mixer is another than the teacher's.
+        kept: numbers of the new mixers that were copied from the old ones.
+        of: numbers of the old mixers in these layers.
+    """
+
+    task: Task
+    model: nn.Module
+    layers: tuple[int, ...]
+    changed: tuple[int, ...]
+    kept: int
+    of: int
+
+    def sentence(self) -> str:
+        """What was copied, for people."""
+        share = (
+            f"{self.kept:,} of the {self.of:,} numbers in the mixers of {len(self.changed)} layers"
+        )
+        if self.kept * 2 < self.of:
+            return (
+                f"only {share} could be copied: most of what pretraining taught these layers about "
+                "mixing tokens is lost, and has to be learned again"
+            )
+        return f"{share} were copied"
+
+
+def chosen_layers(layers: int, of: int) -> tuple[int, ...]:
+    """Which of a teacher's ``of`` layers a student of ``layers`` layers starts from: evenly spaced,
+    always with the last one.
+
+    Raises:
+        UsageError: there are fewer than asked for.
+    """
+    if not 1 <= layers <= of:
+        raise UsageError(f"--layers {layers}: the model has {of} layers, so choose 1 to {of}")
+    return tuple((i + 1) * of // layers - 1 for i in range(layers))
+
+
+def configured(
+    model: ModelConfig,
+    mixer: str,
+    options: dict[str, Any],
+    keep: tuple[int, ...],
+    layers: tuple[int, ...],
+) -> ModelConfig:
+    """A teacher's configuration with ``mixer`` in all its ``layers`` but those in ``keep``, which
+    stay as they are."""
+    old = model.layer_mixers()
+    mixers = tuple(old[i] if i in keep else mixer for i in layers)
+    chosen = {name: o for name, o in model.mixer_options.items() if name in mixers}
+    if mixer in mixers:
+        chosen[mixer] = _inherited(model, mixer, options)
+    return replace(model, mixers=mixers, hybrid=None, layers=len(layers), mixer_options=chosen)
+
+
+def _inherited(model: ModelConfig, mixer: str, options: dict[str, Any]) -> dict[str, Any]:
+    """``options``, completed with those of the old attention that the new mixer has too (such as
+    rotary positions), so that copied weights mean the same."""
+    from subquad.mixers import MIXERS
+
+    entry = MIXERS[mixer]
+    known: set[str] = set()
+    for causal in (False, True):
+        if (cls := entry.cls(causal)) is not None:
+            known |= set(cls.__init__.__kwdefaults__ or {})
+    old = model.mixer_options.get(ATTENTION, {})
+    return {n: v for n, v in old.items() if n in known and n != "window"} | options
+
+
+def build(
+    teacher: Run,
+    mixer: str,
+    options: dict[str, Any],
+    *,
+    keep: tuple[int, ...] = (),
+    layers: int | None = None,
+) -> Student:
+    """The student before it has learned anything: everything that both have is copied.
+
+    Raises:
+        UsageError: the mixer, its options or the layers do not fit the teacher.
+    """
+    of = teacher.config.model.layers
+    chosen = chosen_layers(of if layers is None else layers, of)
+    if any(not 0 <= i < of for i in keep):
+        raise UsageError(
+            f"--keep-softmax {','.join(str(i + 1) for i in keep)}: layers are 1 to {of}"
+        )
+    old = teacher.config.model.layer_mixers()
+    model = configured(teacher.config.model, mixer, options, keep, chosen)
+    try:
+        model.check(causal=teacher.task.causal, length=teacher.config.data.length)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    task = copy.copy(teacher.task)
+    task.config = replace(task.config, model=model)
+    made = task.model().to(teacher.device).eval()
+    changed = tuple(
+        i
+        for i, layer in enumerate(chosen)
+        if (model.layer_mixers()[i], model.mixer_options.get(model.layer_mixers()[i]))
+        != (old[layer], teacher.config.model.mixer_options.get(old[layer]))
+    )
+    if not changed:
+        raise UsageError(
+            f"{teacher.path} has {', '.join(dict.fromkeys(old))} in these layers already: "
+            "nothing would be converted"
+        )
+    kept, count = _copy(teacher.model, made, chosen, changed)
+    return Student(task, made, chosen, changed, kept, count)
+
+
+@torch.no_grad()
+def _copy(
+    teacher: nn.Module, student: nn.Module, layers: tuple[int, ...], changed: tuple[int, ...]
+) -> tuple[int, int]:
+    """Copy what has the same name and shape; returns how many numbers of the changed mixers were
+    kept, of how many."""
+    ours, theirs = blocks_of(student), blocks_of(teacher)
+    inside = {id(p) for block in ours for p in block.state_dict(keep_vars=True).values()}
+    whole = teacher.state_dict()
+    for name, tensor in student.state_dict(keep_vars=True).items():
+        if id(tensor) not in inside:
+            tensor.copy_(whole[name])
+    kept = count = 0
+    for i, layer in enumerate(layers):
+        old = theirs[layer].state_dict()
+        for name, tensor in ours[i].state_dict(keep_vars=True).items():
+            same = name in old and old[name].shape == tensor.shape
+            if same:
+                tensor.copy_(old[name])
+            if i in changed and name.startswith("mixer."):
+                kept += tensor.numel() if same else 0
+        if i in changed:
+            count += sum(t.numel() for n, t in old.items() if n.startswith("mixer."))
+    return kept, count
+
+
+@torch.no_grad()
+def put_back(student: Student, teacher: Run, keep: tuple[int, ...]) -> Student:
+    """The student with the teacher's mixer again in those of its layers that are in ``keep``."""
+    old = teacher.config.model
+    chosen = tuple(student.layers[i] for i in keep)
+    now = student.task.config.model
+    names = tuple(
+        old.layer_mixers()[layer] if i in keep else now.layer_mixers()[i]
+        for i, layer in enumerate(student.layers)
+    )
+    both = old.mixer_options | now.mixer_options
+    model = replace(now, mixers=names, mixer_options={n: o for n, o in both.items() if n in names})
+    task = copy.copy(student.task)
+    task.config = replace(task.config, model=model)
+    made = task.model().to(teacher.device).eval()
+    before, theirs = student.model.state_dict(), blocks_of(teacher.model)
+    for name, tensor in made.state_dict(keep_vars=True).items():
+        if name in before and before[name].shape == tensor.shape:
+            tensor.copy_(before[name])
+    for i, layer in zip(keep, chosen, strict=True):
+        blocks_of(made)[i].mixer.load_state_dict(theirs[layer].mixer.state_dict())
+    changed = tuple(i for i in student.changed if i not in keep)
+    return replace(student, task=task, model=made, changed=changed)

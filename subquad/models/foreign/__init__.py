@@ -1,0 +1,214 @@
+"""Bodies of other people's models: folders in the format of the ``transformers`` library.
+
+A folder contains ``config.json``, ``model.safetensors`` (also in several files) and a tokenizer; of
+sentence-transformers, also ``1_Pooling``. Every setting is either honoured or refused by name, and
+every tensor either used or refused; only heads are left out, because another task needs another.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from subquad.errors import SubquadError
+from subquad.models import shards
+from subquad.models.config import ModelConfig
+from subquad.models.foreign.about import CONFIG, About
+from subquad.models.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from subquad.models.foreign.family import Family, Shape
+from subquad.models.foreign.names import to_ours, to_theirs
+from subquad.models.model import Pooling
+from subquad.storage import refuse_no_numbers, write_tensors, write_text
+
+__all__ = ["FAMILIES", "Body", "Family", "Shape", "is_foreign", "load", "save"]
+
+WEIGHTS = "model.safetensors"
+#: Tokenizers, in order of preference.
+TOKENIZERS = ("tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
+
+#: model_type → family.
+FAMILIES: dict[str, Family] = {
+    family.name: family for family in (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT)
+}
+
+_POOLINGS: dict[str, Pooling] = {
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_cls_token": "first",
+}
+
+
+@dataclass(frozen=True)
+class Body:
+    """A model without its head.
+
+    Args:
+        family: where it comes from.
+        shape: architecture and sizes.
+        tensors: fp32, under the names that ``Classifier`` (or ``CausalModel``) has for them.
+        tokenizer: its file.
+        pooling: how its maker summarises a row.
+        length: tokens that it is meant to read at most, of those it has positions for.
+        heads: how many tensors of heads were left out.
+    """
+
+    family: Family
+    shape: Shape
+    tensors: dict[str, Tensor]
+    tokenizer: Path
+    pooling: Pooling
+    length: int
+    heads: int
+
+    @property
+    def config(self) -> ModelConfig:
+        return self.shape.config
+
+
+def is_foreign(folder: Path) -> bool:
+    """Whether a folder has a ``config.json`` of transformers, of whatever model."""
+    try:
+        found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and "model_type" in found and "task" not in found
+
+
+def load(folder: str | Path) -> Body:
+    """Read a folder.
+
+    Raises:
+        SubquadError: a file is missing or damaged, or the model has something that is not
+            supported; it is named.
+    """
+    folder = Path(folder)
+    about = About.read(folder)
+    family = FAMILIES.get(str(about.found.get("model_type")))
+    if family is None:
+        raise SubquadError(
+            f"{about.where}: model_type is {about.found.get('model_type')!r}; supported are "
+            f"{', '.join(FAMILIES)}"
+        )
+    shape = family.read(about)
+    try:
+        shape.config.check(causal=family.causal)
+    except ValueError as error:
+        raise SubquadError(f"{about.where}: {error}") from None
+    tokenizer = _tokenizer(folder)
+    path = folder / WEIGHTS
+    found, heads = _body(shards.read(path), family)
+    refuse_no_numbers(path, found)
+    tensors = family.coming(to_ours(family.table, found, str(path)), shape)
+    _check_sizes(path, tensors, shape, family)
+    pooling, length = _sentence_settings(folder, family, shape)
+    return Body(family, shape, tensors, tokenizer, pooling, length, heads)
+
+
+def save(body: Body, folder: str | Path) -> None:
+    """Write ``config.json`` and ``model.safetensors`` for ``transformers``; the tokenizer is copied
+    by whoever has it.
+
+    Raises:
+        SubquadError: transformers' model of this family cannot represent the body.
+    """
+    folder, family = Path(folder), body.family
+    if others := sorted(set(body.config.layer_mixers()) - {"softmax"}):
+        raise SubquadError(f"transformers' {family.name} has no layers of {', '.join(others)}")
+    tensors = to_theirs(family.table, family.going(body.tensors, body.shape), family.name)
+    about = {
+        "architectures": [family.architecture],
+        "model_type": family.name,
+        "torch_dtype": "float32",
+        **family.settings(body.shape),
+    }
+    write_tensors(folder / WEIGHTS, tensors, {"format": "pt"})
+    write_text(folder / CONFIG, json.dumps(about, indent=2) + "\n")
+
+
+def _tokenizer(folder: Path) -> Path:
+    for name in TOKENIZERS:
+        if (folder / name).exists():
+            return folder / name
+    only = " (vocab.txt alone is not enough)" if (folder / "vocab.txt").exists() else ""
+    raise SubquadError(
+        f"{folder} has no {' or '.join(TOKENIZERS[:2])}{only}: a body cannot read without its "
+        "tokenizer; transformers writes it with AutoTokenizer.from_pretrained(FOLDER)"
+        ".save_pretrained(FOLDER)"
+    )
+
+
+def _body(raw: dict[str, Tensor], family: Family) -> tuple[dict[str, Tensor], int]:
+    """The tensors of the body in fp32, by current names without prefix, and the number of others.
+
+    Old files have LayerNorm's ``gamma`` and ``beta``, and constants such as ``position_ids``.
+    """
+    found: dict[str, Tensor] = {}
+    heads = 0
+    for name, tensor in raw.items():
+        plain = name.removeprefix(family.prefix)
+        if plain.startswith(family.heads):
+            heads += 1
+            continue
+        if plain.endswith((".position_ids", ".token_type_ids", ".attn.bias", ".masked_bias")):
+            continue
+        plain = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", plain)
+        plain = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", plain)
+        found[plain] = tensor.to(torch.float32)
+    return found, heads
+
+
+def _check_sizes(path: Path, tensors: dict[str, Tensor], shape: Shape, family: Family) -> None:
+    """Compare names and shapes with a model of this shape, which is built without memory."""
+    from subquad.models.model import CausalModel, Classifier
+
+    with torch.device("meta"):
+        model: torch.nn.Module
+        if family.causal:
+            model = CausalModel(
+                shape.config,
+                inputs=shape.vocabulary,
+                outputs=shape.vocabulary,
+                length=shape.length,
+            )
+        else:
+            model = Classifier(
+                shape.config, classes=1, vocabulary=shape.vocabulary, length=shape.length
+            )
+    wanted = {
+        name: list(tensor.shape)
+        for name, tensor in model.state_dict().items()
+        if not name.startswith("head.")
+    }
+    missing = sorted(wanted.keys() - tensors.keys())
+    wrong = [
+        f"{n} is {list(tensors[n].shape)} instead of {wanted[n]}"
+        for n in sorted(wanted.keys() & tensors.keys())
+        if list(tensors[n].shape) != wanted[n]
+    ]
+    extra = sorted(tensors.keys() - wanted.keys() - {"pooler.dense.weight", "pooler.dense.bias"})
+    if missing or wrong or extra:
+        parts = [f"it lacks {', '.join(missing[:4])}"] if missing else []
+        parts += wrong[:4] + ([f"unexpected {', '.join(extra[:4])}"] if extra else [])
+        raise SubquadError(f"{path} does not fit its {CONFIG}: {'; '.join(parts)}")
+
+
+def _sentence_settings(folder: Path, family: Family, shape: Shape) -> tuple[Pooling, int]:
+    """Pooling and maximum length, which sentence-transformers keeps in files of its own."""
+    pooling, length = family.pooling, shape.length
+    where = folder / "1_Pooling" / CONFIG
+    if where.exists():
+        found = About.read(where.parent).found
+        modes = [n for n, on in found.items() if n.startswith("pooling_mode_") and on is True]
+        if len(modes) != 1 or modes[0] not in _POOLINGS:
+            raise SubquadError(
+                f"{where}: the pooling {', '.join(modes) or 'none'} is not supported; expected "
+                f"{' or '.join(_POOLINGS)}"
+            )
+        pooling = _POOLINGS[modes[0]]
+    limits = folder / "sentence_bert_config.json"
+    if limits.exists():
+        about = About.read_file(limits)
+        length = min(length, about.whole("max_seq_length", length) or length)
+    return pooling, length
