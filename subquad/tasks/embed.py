@@ -35,7 +35,7 @@ class Embed(PooledTask):
             task=cls.name,
             data=DataConfig(length=512),
             model=ModelConfig(mixers=("softmax",)),
-            training=TrainConfig(epochs=1),
+            training=TrainConfig(epochs=1, precision="fp32"),
             options=PooledOptions(special_tokens=True),
         )
 
