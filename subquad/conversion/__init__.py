@@ -33,6 +33,7 @@ from subquad.data.source import open_source
 from subquad.data.store import tokenised
 from subquad.errors import SubquadError, UsageError
 from subquad.locking import alone_in
+from subquad.models.precision import autocast, resolve
 from subquad.run import Run
 from subquad.signals import caught
 
@@ -45,7 +46,7 @@ WORK = "conversion"
 #: Tokens per step, about.
 TOKENS = 2048
 #: Rows held out to measure errors: this share, but not more rows or tokens than these.
-HELD_OUT, MOST_ROWS, MOST_TOKENS = 0.1, 128, 16_384
+HELD_OUT, MOST_ROWS, MOST_TOKENS = 0.1, 128, 8_192
 #: Fewer tokens than this per text, on average, and a map learned from them is of little use on
 #: longer texts.
 SHORT = 48
@@ -221,6 +222,17 @@ def _stage(
     work: _Work, student: Student, name: str, learning: dict[str, bool], began: float, share: float
 ) -> Stage:
     loss = distance.of_transfer if name == TRANSFER else distance.of_whole
+    on = work.teacher.device
+    precision = resolve("auto", on)
+
+    def step(batch: Batch) -> torch.Tensor:
+        with autocast(precision, on):
+            return loss(student, work.teacher, batch)
+
+    def measure() -> dict[str, Any]:
+        with autocast(precision, on):
+            return distance.measured(student, work.teacher, work.held_out)
+
     if name == TOGETHER:
         mine = dict(student.model.named_parameters())
         inside = {id(p) for block in blocks_of(student.model) for p in block.parameters()}
@@ -234,8 +246,8 @@ def _stage(
         model=student.model,
         learning=learning,
         rates=_RATES[name],
-        loss=lambda batch: loss(student, work.teacher, batch),
-        measure=lambda: distance.measured(student, work.teacher, work.held_out),
+        loss=step,
+        measure=measure,
         rows=work.training,
         batch=work.batch,
         minutes=work.plan.minutes * share,

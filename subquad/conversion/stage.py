@@ -19,7 +19,7 @@ from subquad.optimiser import learning_rate
 from subquad.tasks import TrainConfig
 
 #: How often a stage is evaluated and saved.
-EVALUATIONS = 10
+EVALUATIONS = 5
 #: A stage ends early if no layer's error has fallen by this share since the last evaluation.
 LEAST_GAIN = 0.005
 #: Fractions of the peak rate over a stage: a short warm-up, then linear decay.

@@ -51,7 +51,7 @@ def test_an_option_may_not_have_the_name_of_a_common_setting():
 @pytest.mark.usefixtures("forgotten")
 def test_a_task_of_another_package_is_loaded_when_it_is_named(tmp_path, monkeypatch):
     assert "tones" not in task_names()
-    with pytest.raises(UsageError, match="task 'tones' is not one of classify, language"):
+    with pytest.raises(UsageError, match="task 'tones' is not one of classify, embed, language"):
         task_class("tones")
     entry_point(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])

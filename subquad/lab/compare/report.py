@@ -15,6 +15,7 @@ from subquad.lab.compare.comparison import RESULTS, Comparison
 from subquad.lab.compare.confusion import confusion
 from subquad.lab.compare.floors import BAG, MAJORITY
 from subquad.lab.compare.verdict import Candidate, Figure
+from subquad.lab.drawing.cost import cost
 from subquad.lab.drawing.pages import environment, machine_facts, style
 from subquad.lab.drawing.svg import series
 from subquad.lab.instruments.layer import Measured
@@ -155,8 +156,8 @@ def _cost(measured: Measured | None) -> Context:
         for m in mixers
     ]
     return {
-        "time": Markup(figures.cost(measured, "seconds")),
-        "memory": Markup(figures.cost(measured, "nbytes")),
+        "time": Markup(cost(measured, "seconds")),
+        "memory": Markup(cost(measured, "nbytes")),
         "slopes": rows,
         "lengths": [f"{t:,}" for t in shown],
         "cost_sentence": cost_sentence(measured),

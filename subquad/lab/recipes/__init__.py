@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from subquad.errors import UsageError
+from subquad.lab.drawing.document import page
 from subquad.lab.instruments import machine
 from subquad.lab.recipes.job import Job, Outcome, Picture, Table
-from subquad.lab.recipes.page import page
 from subquad.locking import alone_in
 from subquad.models.precision import device, resolve
 from subquad.storage import write_text
@@ -140,5 +140,13 @@ def _written(name: str, job: Job, command: str, outcome: Outcome) -> Made:
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_text(job.out / "results.json", text + "\n")
     report = job.out / "report.html"
-    write_text(report, page(document, outcome.tables, outcome.pictures, outcome.distance))
+    text = page(
+        document,
+        outcome.tables,
+        outcome.pictures,
+        outcome.distance,
+        kicker=f"subquad recipe {document['recipe']} · {document['source']}",
+        how_title="How this was measured, and how it differs from the paper",
+    )
+    write_text(report, text)
     return Made(outcome, report, document)

@@ -4,7 +4,7 @@ from typing import Any
 
 from subquad.lab.compare.verdict import Candidate, Figure, differ, noise
 from subquad.lab.drawing import svg
-from subquad.lab.recipes.page import Picture, Table
+from subquad.lab.drawing.document import Picture, Table
 
 Results = dict[str, Any]
 

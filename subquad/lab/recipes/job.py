@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from subquad.lab.drawing.document import Picture, Table
 from subquad.lab.progress import Watch, ignore, part
-from subquad.lab.recipes.page import Picture, Table
 
 __all__ = ["Job", "Outcome", "Picture", "Table"]
 

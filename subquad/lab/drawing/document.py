@@ -1,4 +1,4 @@
-"""The page of a recipe: its headline, conclusions, tables, figures, and how it was measured."""
+"""A page of results: its headline, conclusions, tables, figures, and how they were measured."""
 
 import base64
 import json
@@ -45,19 +45,34 @@ def page(
     document: dict[str, Any],
     tables: Sequence[Table],
     pictures: Sequence[Picture],
-    distance: Sequence[str],
+    how: Sequence[str],
+    *,
+    kicker: str,
+    how_title: str = "How this was measured",
 ) -> str:
-    """One self-contained HTML file."""
+    """One self-contained HTML file.
+
+    Args:
+        document: what ``results.json`` holds: ``headline``, ``conclusions``, ``settings``,
+            ``command`` and ``machine`` are shown.
+        tables: in order.
+        pictures: side by side, below the tables.
+        how: sentences on the measurement.
+        kicker: a line above the headline.
+        how_title: heading of ``how``.
+    """
     return (
         environment()
-        .get_template("recipe.html.j2")
+        .get_template("document.html.j2")
         .render(
             css=style(),
             d=document,
             settings=json.dumps(document["settings"], indent=2, ensure_ascii=False),
             tables=tables,
             pictures=pictures,
-            how=distance,
+            how=how,
+            kicker=kicker,
+            how_title=how_title,
             facts=machine_facts(document["machine"]),
         )
     )
