@@ -26,6 +26,7 @@ VERBS = {
     "train": "Train a model on your own data.",
     "evaluate": "Evaluate a trained run on another file.",
     "predict": "Predict classes or numbers for the rows of a file or of standard input.",
+    "convert": "Replace a model's softmax attention by another mixer, and teach it.",
     "embed": "Write one vector per text, for search or other programs.",
     "generate": "Generate images or continue texts with a causal run.",
     "compare": "Train several mixers with the same budget and write a report.",

@@ -32,6 +32,12 @@ from subquad.cli.console import bar, json_flag, result, say
     "whose mixer is learned worst.",
 )
 @click.option("--layers", type=click.IntRange(1), help="Keep only this many layers, evenly spaced.")
+@click.option(
+    "--length",
+    type=click.IntRange(1),
+    help="Maximum length in tokens, if another than the model's; learned positions beyond its own "
+    "are copies of the first ones.",
+)
 @click.option("--test", help="Labelled file to compare the quality before and after on.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Run directory.")
@@ -44,6 +50,7 @@ def command(
     minutes: float,
     keep: str | None,
     layers: int | None,
+    length: int | None,
     test: str | None,
     seed: int,
     out: Path,
@@ -72,13 +79,14 @@ def command(
         keep=kept,
         keep_worst=worst,
         layers=layers,
+        length=length,
         seed=seed,
     )
     with bar(f"converting to {mixer}") as update:
 
         def watch(line: dict[str, Any], spent: float) -> None:
             update(spent)
-            say(line["text"] if line["kind"] == "note" else _line(line))
+            say(line["text"] if "text" in line else _line(line))
 
         made = convert(teacher, plan, out, test=test, watch=watch)
     say(made["headline"])

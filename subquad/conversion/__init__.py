@@ -26,7 +26,7 @@ from subquad.conversion import distance
 from subquad.conversion.plan import FILE, Plan, State, resumed
 from subquad.conversion.recording import blocks_of
 from subquad.conversion.stage import Rates, Stage
-from subquad.conversion.student import Student, build, put_back
+from subquad.conversion.student import Student, build, lengthened, put_back
 from subquad.conversion.writing import write
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
 from subquad.data.source import open_source
@@ -100,6 +100,7 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
     out = Path(out)
     if (out / checkpoint.CONFIG).exists():
         raise UsageError(f"{out} already holds a run: choose another directory")
+    teacher = lengthened(teacher, plan.length)
     student = build(teacher, plan.mixer, plan.options, keep=plan.keep, layers=plan.layers)
     watch({"kind": "note", "text": student.sentence()}, 0.0)
     with alone_in(out):

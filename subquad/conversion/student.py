@@ -11,7 +11,7 @@ from torch import nn
 from subquad.conversion.recording import blocks_of
 from subquad.errors import UsageError
 from subquad.mixers import ATTENTION
-from subquad.models import ModelConfig
+from subquad.models import ModelConfig, tables
 from subquad.run import Run
 from subquad.tasks import Task
 
@@ -47,6 +47,29 @@ class Student:
                 "mixing tokens is lost, and has to be learned again"
             )
         return f"{share} were copied"
+
+
+def lengthened(teacher: Run, length: int | None) -> Run:
+    """The teacher for rows of up to ``length`` tokens; learned positions beyond its own are copies
+    of the first ones, as in Longformer (Beltagy et al. 2020, section 5)."""
+    before = teacher.config.data.length
+    if length is None or length == before:
+        return teacher
+    if length < 1:
+        raise UsageError(f"--length {length}: it must be at least 1")
+    task = copy.copy(teacher.task)
+    config = replace(task.config, data=replace(task.config.data, length=length))
+    task.config = config
+    made = task.model().to(teacher.device).eval()
+    whole = teacher.model.state_dict()
+    with torch.no_grad():
+        for name, tensor in made.state_dict(keep_vars=True).items():
+            tensor.copy_(
+                tables.positions(whole[name], len(tensor))
+                if name.endswith("embedding.positions.weight")
+                else whole[name]
+            )
+    return replace(teacher, config=config, task=task, model=made)
 
 
 def chosen_layers(layers: int, of: int) -> tuple[int, ...]:

@@ -24,11 +24,16 @@ def allocated_peak(layer: nn.Module, x: Tensor) -> int:
 
     The parameters' gradients are allocated beforehand, because they do not depend on the sequence.
     """
-    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler's own log
     for tensor in [*layer.parameters(), x]:
         tensor.grad = torch.zeros_like(tensor)
+    return allocated_by(lambda: layer(x).sum().backward())
+
+
+def allocated_by(run: Callable[[], object]) -> int:
+    """Peak memory in bytes of one call, above what was allocated before it."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # silences the profiler's own log
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as record:
-        layer(x).sum().backward()
+        run()
     assert record.profiler is not None
     events = record.profiler.kineto_results.events()
     changes = [(e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"]

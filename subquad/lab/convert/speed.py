@@ -1,0 +1,109 @@
+"""What a conversion costs and gains at each length: forward passes of the whole model.
+
+The old and the new model, and one that does not mix tokens at all, take turns at every length. The
+last one is the bound: no mixer can make this body faster than that. Weights do not matter for the
+time, so the models have as many positions as the longest row needs, drawn at random.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from subquad.conversion import Conversion
+from subquad.lab.instruments.layer import Measured, Point
+from subquad.lab.instruments.memory import allocated_by
+from subquad.lab.instruments.timing import interleave
+from subquad.lab.progress import Progress, Watch
+from subquad.mixers import CONTROL
+from subquad.models import ModelConfig
+from subquad.models.precision import autocast, resolve
+from subquad.tasks import Task
+
+LENGTHS = (128, 256, 512, 1024, 2048, 4096)
+#: Seconds for each length, about.
+SECONDS = 2.0
+#: A new model is faster if it takes this share of the old one's time at most.
+FASTER = 0.95
+BEFORE, AFTER = "before", "after"
+
+
+def measure(made: Conversion, lengths: Sequence[int], watch: Watch) -> Measured:
+    """Time and memory of one row at each length, for ``BEFORE``, ``AFTER`` and ``CONTROL``."""
+    longest = max(lengths)
+    old, new = made.teacher.task, made.student.task
+    on = torch.device("cpu")
+    precision = resolve("auto", on)
+    models = {
+        BEFORE: _model(old, old.config.model, longest),
+        AFTER: _model(new, new.config.model, longest),
+        CONTROL: _model(new, _unmixed(new.config.model), longest),
+    }
+    points: list[Point] = []
+    for i, length in enumerate(sorted(lengths)):
+        watch(Progress(i / len(lengths), f"measuring at {length:,} tokens"))
+        with autocast(precision, on), torch.inference_mode():
+            points += _at(models, length)
+    model = old.config.model
+    return Measured(
+        tuple(points),
+        d=model.d,
+        ff=model.ff,
+        heads=model.heads,
+        causal=old.causal,
+        precision=precision,
+        rounds=3,
+        threads=torch.get_num_threads(),
+    )
+
+
+def pays_from(measured: Measured) -> int | None:
+    """The shortest measured length from which on the new model is faster at every length; None if
+    it is not at the longest."""
+    pays = None
+    for old, new in zip(measured.of(BEFORE), measured.of(AFTER), strict=True):
+        if new.seconds > FASTER * old.seconds:
+            pays = None
+        elif pays is None:
+            pays = new.length
+    return pays
+
+
+def times_as_fast(measured: Measured, name: str) -> dict[int, float]:
+    """Length → how many times as fast as the old model."""
+    pairs = zip(measured.of(BEFORE), measured.of(name), strict=True)
+    return {old.length: old.seconds / new.seconds for old, new in pairs}
+
+
+def _model(task: Task, model: ModelConfig, length: int) -> nn.Module:
+    task = copy.copy(task)
+    data = replace(task.config.data, length=length)
+    task.config = replace(task.config, model=model, data=data)
+    return task.model().eval()
+
+
+def _unmixed(model: ModelConfig) -> ModelConfig:
+    return replace(model, mixers=(CONTROL,), hybrid=None, mixer_options={})
+
+
+def _at(models: Mapping[str, nn.Module], t: int) -> list[Point]:
+    tokens = torch.randint(3, 100, (1, t))
+    runs = {name: _forward(model, tokens) for name, model in models.items()}
+    times = interleave(runs, SECONDS)
+    return [
+        Point(
+            name,
+            t,
+            times.median(name),
+            min(times.rounds[name]),
+            max(times.rounds[name]),
+            allocated_by(run),
+        )
+        for name, run in runs.items()
+    ]
+
+
+def _forward(model: nn.Module, tokens: Tensor) -> Callable[[], object]:
+    return lambda: model(tokens)
