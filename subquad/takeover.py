@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from subquad.errors import SubquadError
 from subquad.models import ModelConfig, tables
 from subquad.tasks import Config, task_class
-from subquad.transfer import Start
+from subquad.transfer import Start, opened
 
 
 @dataclass(frozen=True)

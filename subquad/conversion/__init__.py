@@ -29,8 +29,6 @@ from subquad.conversion.stage import Rates, Stage
 from subquad.conversion.student import Student, build, lengthened, put_back
 from subquad.conversion.writing import write
 from subquad.data.batches import Batch, Examples, collate, sorted_batches
-from subquad.data.source import open_source
-from subquad.data.store import tokenised
 from subquad.errors import SubquadError, UsageError
 from subquad.locking import alone_in
 from subquad.models.precision import autocast, resolve
@@ -47,6 +45,7 @@ WORK = "conversion"
 TOKENS = 2048
 #: Rows held out to measure errors: this share, but not more rows or tokens than these.
 HELD_OUT, MOST_ROWS, MOST_TOKENS = 0.1, 128, 8_192
+LEAST = 20
 #: Fewer tokens than this per text, on average, and a map learned from them is of little use on
 #: longer texts.
 SHORT = 48
@@ -119,17 +118,16 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
 
 
 def _read(teacher: Run, plan: Plan, out: Path, watch: Watch) -> Examples:
-    tokenizer = getattr(teacher.task, "tokenizer", None)
-    if tokenizer is None:
-        raise UsageError(f"{teacher.path} does not read texts; only models of texts are converted")
-    data = teacher.config.data
-    source = open_source(plan.texts, data.reading(), labelled=False)
-    length = data.length
-    examples = tokenised(source, tokenizer, out / WORK / "store", length=length).examples
-    if len(examples) < 20:
-        raise SubquadError(f"{plan.texts} has {len(examples)} texts; a conversion needs 20 or more")
+    task = teacher.task
+    length = teacher.config.data.length
+    examples = task.unlabelled(plan.texts, out / WORK / "store")
+    for note in task.notes:
+        watch({"kind": "note", "text": note}, 0.0)
+    if len(examples) < LEAST:
+        raise SubquadError(
+            f"{plan.texts} makes {len(examples)} rows; a conversion needs {LEAST} or more"
+        )
     mean = float(examples.lengths.mean())
-    watch({"kind": "note", "text": source.detected}, 0.0)
     if mean < SHORT < length:
         text = (
             f"the texts have {mean:.0f} tokens on average: what is learned from them will not "

@@ -15,7 +15,7 @@ from subquad.run import Run
 def of_transfer(student: Student, teacher: Run, batch: Batch) -> Tensor:
     """One relative error per changed layer: its mixer's output on the teacher's input."""
     with torch.no_grad(), recorded(teacher.model) as record:
-        teacher.model(batch.tokens, batch.mask)
+        teacher.task.outputs(teacher.model, batch)
     mixers = [block.mixer for block in blocks_of(student.model)]
     theirs = [record.mixed[layer] for layer in student.layers]
     return losses.of_mixers(mixers, theirs, list(student.changed))
@@ -25,9 +25,9 @@ def of_whole(student: Student, teacher: Run, batch: Batch) -> Tensor:
     """The mean relative error of the blocks, each model on its own activations, and the cosine
     distance of the row vectors."""
     with torch.no_grad(), recorded(teacher.model) as theirs:
-        teacher.model(batch.tokens, batch.mask)
+        teacher.task.outputs(teacher.model, batch)
     with recorded(student.model) as ours:
-        student.model(batch.tokens, batch.mask)
+        student.task.outputs(student.model, batch)
     errors = losses.of_blocks(ours, theirs, batch.mask, list(student.layers))
     distance = 1 - losses.cosines(ours, theirs, batch.mask).mean()
     return torch.cat([errors / len(errors), distance.unsqueeze(0)])
@@ -41,9 +41,9 @@ def measured(student: Student, teacher: Run, batches: list[Batch]) -> dict[str, 
     cosine, rows, tokens = 0.0, 0, 0
     for batch in batches:
         with recorded(teacher.model) as theirs:
-            teacher.model(batch.tokens, batch.mask)
+            teacher.task.outputs(teacher.model, batch)
         with recorded(student.model) as ours:
-            student.model(batch.tokens, batch.mask)
+            student.task.outputs(student.model, batch)
         mixers = [block.mixer for block in blocks_of(student.model)]
         mixed = [theirs.mixed[layer] for layer in student.layers]
         n = int(batch.mask.sum())

@@ -35,7 +35,7 @@ class Rates:
     new: float
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Stage:
     """A stage in hand.
 
@@ -61,7 +61,8 @@ class Stage:
     out: Path
     watch: Callable[[dict[str, Any], float], None]
     progress: checkpoint.Progress = field(
-        default_factory=lambda: checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
+        init=False,
+        default_factory=lambda: checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0),
     )
 
     def run(self, received: list[int]) -> None:

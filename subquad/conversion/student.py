@@ -10,7 +10,7 @@ from torch import nn
 
 from subquad.conversion.recording import blocks_of
 from subquad.errors import UsageError
-from subquad.mixers import ATTENTION
+from subquad.mixers import ATTENTION, class_of
 from subquad.models import ModelConfig, tables
 from subquad.run import Run
 from subquad.tasks import Task
@@ -90,6 +90,7 @@ def configured(
     options: dict[str, Any],
     keep: tuple[int, ...],
     layers: tuple[int, ...],
+    causal: bool,
 ) -> ModelConfig:
     """A teacher's configuration with ``mixer`` in all its ``layers`` but those in ``keep``, which
     stay as they are."""
@@ -97,22 +98,20 @@ def configured(
     mixers = tuple(old[i] if i in keep else mixer for i in layers)
     chosen = {name: o for name, o in model.mixer_options.items() if name in mixers}
     if mixer in mixers:
-        chosen[mixer] = _inherited(model, mixer, options)
+        chosen[mixer] = _inherited(model, mixer, options, causal)
     return replace(model, mixers=mixers, hybrid=None, layers=len(layers), mixer_options=chosen)
 
 
-def _inherited(model: ModelConfig, mixer: str, options: dict[str, Any]) -> dict[str, Any]:
+def _inherited(
+    model: ModelConfig, mixer: str, options: dict[str, Any], causal: bool
+) -> dict[str, Any]:
     """``options``, completed with those of the old attention that the new mixer has too (such as
-    rotary positions), so that copied weights mean the same."""
-    from subquad.mixers import MIXERS
-
-    entry = MIXERS[mixer]
-    known: set[str] = set()
-    for causal in (False, True):
-        if (cls := entry.cls(causal)) is not None:
-            known |= set(cls.__init__.__kwdefaults__ or {})
+    rotary positions), so that copied weights mean the same, and with those that imitate it best."""
+    cls = class_of(mixer, causal=causal)
+    known = cls.__init__.__kwdefaults__ or {}
     old = model.mixer_options.get(ATTENTION, {})
-    return {n: v for n, v in old.items() if n in known and n != "window"} | options
+    same = {n: v for n, v in old.items() if n in known and n != "window"}
+    return cls.imitates | same | options
 
 
 def build(
@@ -135,20 +134,17 @@ def build(
             f"--keep-softmax {','.join(str(i + 1) for i in keep)}: layers are 1 to {of}"
         )
     old = teacher.config.model.layer_mixers()
-    model = configured(teacher.config.model, mixer, options, keep, chosen)
+    causal = teacher.task.causal
     try:
-        model.check(causal=teacher.task.causal, length=teacher.config.data.length)
+        model = configured(teacher.config.model, mixer, options, keep, chosen, causal)
+        model.check(causal=causal, length=teacher.config.data.length)
     except ValueError as error:
         raise UsageError(str(error)) from None
     task = copy.copy(teacher.task)
     task.config = replace(task.config, model=model)
     made = task.model().to(teacher.device).eval()
-    changed = tuple(
-        i
-        for i, layer in enumerate(chosen)
-        if (model.layer_mixers()[i], model.mixer_options.get(model.layer_mixers()[i]))
-        != (old[layer], teacher.config.model.mixer_options.get(old[layer]))
-    )
+    ours, theirs = _mixing(model), _mixing(teacher.config.model)
+    changed = tuple(i for i, layer in enumerate(chosen) if ours[i] != theirs[layer])
     if not changed:
         raise UsageError(
             f"{teacher.path} has {', '.join(dict.fromkeys(old))} in these layers already: "
@@ -156,6 +152,11 @@ def build(
         )
     kept, count = _copy(teacher.model, made, chosen, changed)
     return Student(task, made, chosen, changed, kept, count)
+
+
+def _mixing(model: ModelConfig) -> list[tuple[str, dict[str, Any]]]:
+    """The mixer of each layer, with its options."""
+    return [(name, model.mixer_options.get(name, {})) for name in model.layer_mixers()]
 
 
 @torch.no_grad()

@@ -54,6 +54,8 @@ class Mixer(nn.Module, ABC):
     local: ClassVar[bool] = False
     #: The standard ONNX operator that the mixer can be exported as, if there is one.
     onnx_operator: ClassVar[str | None] = None
+    #: The options with which the mixer can imitate softmax attention best, for conversions.
+    imitates: ClassVar[dict[str, Any]] = {}
     #: The only sequence length that the mixer accepts; None for any length.
     fixed_length: int | None = None
 

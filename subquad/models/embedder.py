@@ -1,11 +1,9 @@
 """A model without a head, for one vector per sequence."""
 
-from typing import Any
-
 from torch import nn
 
 from subquad.models.config import ModelConfig
-from subquad.models.model import Classifier
+from subquad.models.model import Classifier, Pooling
 
 
 class Embedder(Classifier):
@@ -13,9 +11,11 @@ class Embedder(Classifier):
 
     Args:
         config: the architecture.
-        given: as for ``Classifier``, without ``classes``.
+        vocabulary, length, pooling: as for ``Classifier``.
     """
 
-    def __init__(self, config: ModelConfig, **given: Any) -> None:
-        super().__init__(config, classes=1, **given)
+    def __init__(
+        self, config: ModelConfig, *, vocabulary: int, length: int, pooling: Pooling = "mean"
+    ) -> None:
+        super().__init__(config, classes=1, vocabulary=vocabulary, length=length, pooling=pooling)
         self.head = nn.Identity()  # type: ignore[assignment]

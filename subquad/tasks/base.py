@@ -199,6 +199,17 @@ class Task(ABC):
         """
         raise self.cannot("predict")
 
+    def unlabelled(self, path: str, store: Path) -> Examples:  # noqa: ARG002
+        """The rows of a file without their labels, as the model reads them, for conversions; sets
+        ``notes``.
+
+        Raises:
+            UsageError: the task does not read texts.
+        """
+        raise UsageError(
+            f"a run of the task {self.name} does not read texts; only models of texts are converted"
+        )
+
     def embedded(self, path: str) -> Inputs:  # noqa: ARG002
         """The inputs in a file, for ``vectors``.
 

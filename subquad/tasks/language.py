@@ -131,6 +131,11 @@ class Language(CausalTask):
             size = None
         return Examples(Windows.over(stream, self.config.data.length), bytes=size)
 
+    def unlabelled(self, path: str, store: Path) -> Examples:
+        stream = self.examples(path, store).tokens.values
+        # A window has one more token, which is there to be predicted.
+        return Examples(Windows.over(stream, max(self.config.data.length - 1, 1)))
+
     def model(self) -> nn.Module:
         known = max(len(self.tokenizer), self.start + 1)
         length = self.config.data.length

@@ -139,6 +139,9 @@ class MaskedText(Task):
         self.counts = counts(source, stored.examples, None)
         return self._rows(stored.examples)
 
+    def unlabelled(self, path: str, store: Path) -> Examples:
+        return self.examples(path, store)
+
     def model(self) -> Pretraining:
         return Pretraining(
             self.config.model,

@@ -136,6 +136,10 @@ class PooledTask(Task):
     def inputs(self, path: str) -> Inputs:
         return text_inputs(path, self.config.data)
 
+    def unlabelled(self, path: str, store: Path) -> Examples:
+        self.reads_texts()
+        return self.read(open_source(path, self.config.data.reading(), labelled=False), store, None)
+
     def embedded(self, path: str) -> Inputs:
         self.reads_texts()
         return text_inputs(path, self.config.data)
@@ -147,7 +151,9 @@ class PooledTask(Task):
             UsageError: the run does not read texts.
         """
         if self.tokenizer is None:
-            raise UsageError("this run reads pixels, not texts")
+            raise UsageError(
+                f"this run was trained on {self.config.data.path!r}: it reads pixels, not texts"
+            )
         return self.tokenizer
 
     def checked(self, inputs: Iterable[Any]) -> Iterator[str]:

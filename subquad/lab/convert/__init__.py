@@ -46,7 +46,7 @@ def convert(
     out: str | Path,
     *,
     test: str | None = None,
-    lengths: Sequence[int] = LENGTHS,
+    lengths: Sequence[int] | None = None,
     watch: Watch,
 ) -> dict[str, Any]:
     """Convert ``teacher`` as ``plan`` says, and write the report into ``out``.
@@ -56,7 +56,7 @@ def convert(
         plan: the settings.
         out: the new run directory.
         test: a labelled file to compare the quality before and after on.
-        lengths: tokens at which speed and memory are measured; ``()`` skips this.
+        lengths: tokens at which speed and memory are measured (``LENGTHS``); ``()`` skips this.
         watch: called with notes, with each measurement during learning, and with the fraction of
             the budget spent.
 
@@ -75,6 +75,7 @@ def convert(
     def note(progress: Progress) -> None:
         watch({"kind": "progress", "text": progress.stage}, 1.0)
 
+    lengths = LENGTHS if lengths is None else lengths
     measured = measure(made, lengths, note) if lengths else None
     document = _document(made, measured, found, test)
     write_text(made.out / RESULTS, json.dumps(document, indent=1, ensure_ascii=False) + "\n")

@@ -4,12 +4,11 @@ from typing import Any
 
 from subquad.conversion import Conversion
 from subquad.lab.convert.quality import Quality
-from subquad.lab.convert.speed import AFTER, BEFORE, pays_from, times_as_fast
+from subquad.lab.convert.speed import AFTER, BARE, BEFORE, pays_from, times_as_fast
 from subquad.lab.drawing.cost import cost
 from subquad.lab.drawing.document import Picture, Table
 from subquad.lab.drawing.svg import MUTED, colour, figure, label_axes, to_svg
 from subquad.lab.instruments.layer import Measured
-from subquad.mixers import CONTROL
 
 #: The quality before and after.
 Pair = tuple[Quality, Quality]
@@ -37,7 +36,13 @@ def final(made: Conversion) -> dict[str, Any]:
 
 def conclusions(made: Conversion, measured: Measured | None, found: Pair | None) -> list[str]:
     """Sentences that help to decide whether the conversion is worth it."""
-    told = [made.student.sentence() + "."]
+    told = [] if measured is None else [_advice(made, measured)]
+    if found is not None:
+        before, after = found
+        told.append(
+            f"{before.what}: {before.value:.3f} before, {after.value:.3f} after "
+            f"({after.rows:,} rows)."
+        )
     if made.stages:
         errors = final(made)["errors"]
         worst = max(range(len(errors)), key=lambda i: errors[i])
@@ -46,14 +51,7 @@ def conclusions(made: Conversion, measured: Measured | None, found: Pair | None)
             f"Layer {layer} was learned worst (relative error {errors[worst]:.2f})"
             + ("; --keep-softmax auto:1 would let it keep its mixer." if not made.kept else ".")
         )
-    if found is not None:
-        before, after = found
-        told.append(
-            f"{before.what}: {before.value:.3f} before, {after.value:.3f} after "
-            f"({after.rows:,} rows)."
-        )
-    if measured is not None:
-        told.append(_advice(made, measured))
+    told.append(made.student.sentence() + ".")
     return [text[0].upper() + text[1:] for text in told]
 
 
@@ -61,7 +59,7 @@ def _advice(made: Conversion, measured: Measured) -> str:
     """From which length on the swap pays, and what could be gained at most."""
     pays = pays_from(measured)
     length = made.student.task.config.data.length
-    bound = times_as_fast(measured, CONTROL)
+    bound = times_as_fast(measured, BARE)
     short = min(bound, key=lambda t: abs(t - length))
     most = (
         f"at {short:,} tokens even no mixing at all would be only {bound[short]:.1f} times as fast "
@@ -131,7 +129,7 @@ def _cell(errors: list[float], place: int) -> str:
 def _speed(measured: Measured) -> Table:
     heads = ("tokens", "original, ms", "converted, ms", "times as fast", "no mixing, ms", "MiB")
     rows = []
-    both = zip(measured.of(BEFORE), measured.of(AFTER), measured.of(CONTROL), strict=True)
+    both = zip(measured.of(BEFORE), measured.of(AFTER), measured.of(BARE), strict=True)
     for old, new, bare in both:
         rows.append(
             (

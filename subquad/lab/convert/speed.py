@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from subquad.conversion import Conversion
 from subquad.lab.instruments.layer import Measured, Point
@@ -27,11 +27,11 @@ LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 SECONDS = 2.0
 #: A new model is faster if it takes this share of the old one's time at most.
 FASTER = 0.95
-BEFORE, AFTER = "before", "after"
+BEFORE, AFTER, BARE = "original", "converted", "no mixing"
 
 
 def measure(made: Conversion, lengths: Sequence[int], watch: Watch) -> Measured:
-    """Time and memory of one row at each length, for ``BEFORE``, ``AFTER`` and ``CONTROL``."""
+    """Time and memory of one row at each length, for ``BEFORE``, ``AFTER`` and ``BARE``."""
     longest = max(lengths)
     old, new = made.teacher.task, made.student.task
     on = torch.device("cpu")
@@ -39,7 +39,7 @@ def measure(made: Conversion, lengths: Sequence[int], watch: Watch) -> Measured:
     models = {
         BEFORE: _model(old, old.config.model, longest),
         AFTER: _model(new, new.config.model, longest),
-        CONTROL: _model(new, _unmixed(new.config.model), longest),
+        BARE: _model(new, _unmixed(new.config.model), longest),
     }
     points: list[Point] = []
     for i, length in enumerate(sorted(lengths)):
@@ -89,8 +89,7 @@ def _unmixed(model: ModelConfig) -> ModelConfig:
 
 
 def _at(models: Mapping[str, nn.Module], t: int) -> list[Point]:
-    tokens = torch.randint(3, 100, (1, t))
-    runs = {name: _forward(model, tokens) for name, model in models.items()}
+    runs = {name: _forward(model, t) for name, model in models.items()}
     times = interleave(runs, SECONDS)
     return [
         Point(
@@ -105,5 +104,7 @@ def _at(models: Mapping[str, nn.Module], t: int) -> list[Point]:
     ]
 
 
-def _forward(model: nn.Module, tokens: Tensor) -> Callable[[], object]:
+def _forward(model: nn.Module, t: int) -> Callable[[], object]:
+    table = next(module for module in model.modules() if isinstance(module, nn.Embedding))
+    tokens = torch.randint(table.num_embeddings, (1, t))
     return lambda: model(tokens)

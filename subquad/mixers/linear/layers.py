@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
@@ -18,7 +18,7 @@ from subquad.mixers.capabilities import (
 )
 from subquad.mixers.linear.engine import Attention
 from subquad.mixers.linear.forms import BIDIRECTIONAL_FORMS, CAUSAL_FORMS
-from subquad.mixers.linear.learned import Maps
+from subquad.mixers.linear.learned import LEARNED, Maps
 from subquad.mixers.linear.operator import NAME, ByOperator
 from subquad.mixers.linear.parts import LinearState, features
 from subquad.mixers.native import core_serves
@@ -43,6 +43,8 @@ class LinearAttention(Mixer):
         form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
             and the tensors are on the CPU, otherwise ``sums``.
     """
+
+    imitates: ClassVar[dict[str, Any]] = {"feature_map": LEARNED}
 
     def __init__(
         self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
@@ -90,6 +92,7 @@ class CausalLinearAttention(CausalMixer):
     """
 
     onnx_operator: ClassVar[str | None] = NAME
+    imitates: ClassVar[dict[str, Any]] = {"feature_map": LEARNED}
 
     def __init__(
         self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"

@@ -44,6 +44,8 @@ class Hedgehog(nn.Module):
 
 #: Learned maps by name.
 LEARNED_MAPS: dict[str, Callable[[int, int], nn.Module]] = {"hedgehog": Hedgehog}
+#: The one that imitates softmax attention best.
+LEARNED = "hedgehog"
 
 
 class Maps(nn.Module):
@@ -72,7 +74,7 @@ class Maps(nn.Module):
         if self.learned:
             self.q, self.k = LEARNED_MAPS[name](heads, k), LEARNED_MAPS[name](heads, k)
 
-    def forward(self, q: Heads, k: Heads) -> tuple[Heads, Heads]:
+    def forward(self, q: Heads, k: Heads) -> tuple[Tensor, Tensor]:
         """Queries and keys, mapped if the map is learned."""
         return (self.q(q), self.k(k)) if self.learned else (q, k)
 

@@ -25,7 +25,7 @@ def _unchanged(tensors: Mapping[str, Tensor], shape: Shape) -> dict[str, Tensor]
     return dict(tensors)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Family:
     """One ``model_type``.
 
