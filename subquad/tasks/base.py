@@ -102,7 +102,6 @@ class Task(ABC):
 
     takes: ClassVar[tuple[str, ...]] = ()
     """What can be given in memory to learn from: ``texts``, ``labels``, ``pairs``, ``images``."""
-
     floor_figures: tuple[str, ...] = ()
     """The metrics reported for baselines; ``score.name`` is one of them."""
 
@@ -211,11 +210,7 @@ class Task(ABC):
         )
 
     def embedded(self, path: str) -> Inputs:  # noqa: ARG002
-        """The inputs in a file, for ``vectors``.
-
-        Raises:
-            UsageError: the task does not summarise an input in one vector.
-        """
+        """The inputs in a file, for ``vectors``; raises as it does."""
         raise self.cannot("embed")
 
     def vectors(self, model: nn.Module, inputs: Sequence[Any]) -> Tensor:  # noqa: ARG002

@@ -11,6 +11,7 @@ from subquad.data.batches import Batch, Examples
 from subquad.data.source import Source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
+from subquad.mixers import ATTENTION
 from subquad.models import ModelConfig, foreign, tables
 from subquad.models.embedder import Embedder
 from subquad.tasks.base import Loss, Score
@@ -34,7 +35,7 @@ class Embed(PooledTask):
         return Config(
             task=cls.name,
             data=DataConfig(length=512),
-            model=ModelConfig(mixers=("softmax",)),
+            model=ModelConfig(mixers=(ATTENTION,)),
             training=TrainConfig(epochs=1, precision="fp32"),
             options=PooledOptions(special_tokens=True),
         )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from subquad.errors import SubquadError
+from subquad.mixers import ATTENTION
 from subquad.models import shards
 from subquad.models.config import ModelConfig
 from subquad.models.foreign.about import CONFIG, About
@@ -114,7 +115,7 @@ def save(body: Body, folder: str | Path) -> None:
         SubquadError: transformers' model of this family cannot represent the body.
     """
     folder, family = Path(folder), body.family
-    if others := sorted(set(body.config.layer_mixers()) - {"softmax"}):
+    if others := sorted(set(body.config.layer_mixers()) - {ATTENTION}):
         raise SubquadError(f"transformers' {family.name} has no layers of {', '.join(others)}")
     tensors = to_theirs(family.table, family.going(body.tensors, body.shape), family.name)
     about = {

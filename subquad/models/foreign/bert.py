@@ -12,6 +12,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from subquad.mixers import ATTENTION
 from subquad.models.config import ModelConfig
 from subquad.models.foreign.about import About
 from subquad.models.foreign.family import Family, Shape
@@ -61,7 +62,7 @@ def _bert(about: About, *, eps: float, pad: int, types: int) -> Shape:
     _plain(about)
     length = about.whole("max_position_embeddings", 512)
     config = ModelConfig(
-        mixers=("softmax",),
+        mixers=(ATTENTION,),
         d=about.whole("hidden_size", 768),
         layers=about.whole("num_hidden_layers", 12),
         heads=about.whole("num_attention_heads", 12),
@@ -92,7 +93,7 @@ def _roberta(about: About) -> Shape:
 def _distilbert(about: About) -> Shape:
     about.one_of("sinusoidal_pos_embds", False, (False, True))  # saved as a table either way
     config = ModelConfig(
-        mixers=("softmax",),
+        mixers=(ATTENTION,),
         d=about.whole("dim", 768),
         layers=about.whole("n_layers", 6),
         heads=about.whole("n_heads", 12),
