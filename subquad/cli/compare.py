@@ -33,6 +33,14 @@ class _Compare(TaskCommand):
     show_default=True,
     help="Training runs per mixer, each with its own seed.",
 )
+@click.option(
+    "--teach",
+    type=click.FloatRange(0),
+    default=3.0,
+    show_default=True,
+    help="With --from: minutes for teaching each mixer from the start's own, on the texts of DATA, "
+    "before training; 0 for none. A budget in --minutes pays for both.",
+)
 @click.option("--test", help="Evaluate on this file instead of the held-out set.")
 @json_flag
 def command(
@@ -40,6 +48,7 @@ def command(
     out: Path,
     contestants: str | None,
     seeds: int,
+    teach: float,
     test: str | None,
     as_json: bool,
     task: str,
@@ -60,7 +69,7 @@ def command(
     mixers = [n.strip() for n in contestants.split(",")] if contestants else known
     config = configure(task, data, values | {"mixers": ",".join(mixers)})
     with following("comparing") as watch:
-        made = compare(config, mixers, seeds, out, test=test, watch=watch)
+        made = compare(config, mixers, seeds, out, test=test, teach=teach, watch=watch)
     for row in table(made):
         say(row)
     say(made.verdict.headline)

@@ -23,7 +23,7 @@ import torch
 
 from subquad import checkpoint
 from subquad.conversion import distance
-from subquad.conversion.plan import FILE, Plan, State, resumed
+from subquad.conversion.plan import FILE, Plan, State, resumed, seconds_of
 from subquad.conversion.recording import blocks_of
 from subquad.conversion.stage import Rates, Stage
 from subquad.conversion.student import Student, build, lengthened, put_back
@@ -35,7 +35,7 @@ from subquad.models.precision import autocast, resolve
 from subquad.run import Run
 from subquad.signals import caught
 
-__all__ = ["FILE", "Conversion", "Plan", "convert"]
+__all__ = ["FILE", "Conversion", "Plan", "Watch", "convert", "seconds_of"]
 
 Watch = Callable[[dict[str, Any], float], None]
 

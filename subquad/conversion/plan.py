@@ -78,3 +78,9 @@ def resumed(out: Path, plan: Plan, data: str) -> State:
     if state.finished:
         raise UsageError(f"{out} already holds a converted run: choose another directory")
     return state
+
+
+def seconds_of(out: Path) -> float:
+    """The seconds that a finished conversion took to learn."""
+    stages = json.loads((out / FILE).read_text(encoding="utf-8"))["stages"]
+    return float(sum(stage["seconds"] for stage in stages.values()))

@@ -22,6 +22,14 @@ def estimator(target: Target) -> Any:
     return OneVsRestClassifier(logistic) if isinstance(target, ClassSets) else logistic
 
 
+def in_words(target: Target) -> str:
+    """What ``estimator`` is."""
+    if isinstance(target, Numbers):
+        return "ridge regression"
+    each = " for each label" if isinstance(target, ClassSets) else ""
+    return f"logistic regression{each}"
+
+
 def cross_validated(vectors: Vectors, target: Classes, folds: int) -> float:
     """Mean accuracy over stratified folds."""
     from sklearn.model_selection import StratifiedKFold, cross_val_score

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
+from subquad.lab.compare import teaching
 from subquad.lab.compare.budget import cautions
 from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
@@ -45,6 +46,7 @@ def compare(
     out: str | Path,
     *,
     test: str | None = None,
+    teach: float = teaching.MINUTES,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
     watch: Watch = ignore,
@@ -57,6 +59,8 @@ def compare(
         seeds: number of runs per mixer, with seeds ``config.training.seed``, that plus 1, ….
         out: directory for the report and the runs.
         test: a test file to evaluate on; without it, the held-out set is used.
+        teach: minutes for teaching each mixer from the body that ``config`` starts from, if that
+            has another mixer; 0 for none.
         lengths: sequence lengths at which one layer's cost is measured; ``()`` skips this.
         command: the command that the report shows; by default it is derived from the arguments.
         watch: called with the progress.
@@ -71,7 +75,15 @@ def compare(
     """
     with alone_in(Path(out)):
         comparison = study(
-            config, mixers, seeds, out, test=test, lengths=lengths, command=command, watch=watch
+            config,
+            mixers,
+            seeds,
+            out,
+            test=test,
+            teach=teach,
+            lengths=lengths,
+            command=command,
+            watch=watch,
         )
         write(comparison)
     watch(Progress(1.0, "done"))
@@ -85,12 +97,14 @@ def study(
     out: str | Path,
     *,
     test: str | None = None,
+    teach: float = teaching.MINUTES,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
     watch: Watch = ignore,
 ) -> Comparison:
     """The same as ``compare``, but without the report: only ``out/runs`` is written."""
     out = Path(out)
+    teaching.check(config, teach)
     plan = _plan(config, mixers, seeds)
     numbers = tuple(dict.fromkeys(c.training.seed for c in plan))
     stores = {seed: out / "runs" / f"store-seed{seed}" for seed in numbers}
@@ -116,7 +130,7 @@ def study(
     runs: list[Result] = []
     for i, one in enumerate(plan):
         piece = part(watch, _TRAINING * i / len(plan), _TRAINING / len(plan))
-        runs.append(obtain(one, out, test, data[one.training.seed][1:], piece))
+        runs.append(obtain(one, out, test, data[one.training.seed][1:], piece, teach))
         figure = deciding_figure(first, runs[0], held_out, test)
         piece(Progress(1.0, "training", f"{i + 1} of {len(plan)}: {in_a_line(runs[-1], figure)}"))
     watch(Progress(_TRAINING, "fitting baselines"))
@@ -134,7 +148,7 @@ def study(
         measured=measured,
         verdict=verdict,
         machine=machine.facts(resolve(config.training.precision, device())),
-        command=command or compare_command(config, mixers, seeds, str(out), test),
+        command=command or compare_command(config, mixers, seeds, str(out), test, teach),
         labels=first.class_names,
     )
 

@@ -21,6 +21,8 @@ import numpy.typing as npt
 from subquad.data.batches import Examples
 from subquad.data.targets import Classes, ClassSets, Numbers, Target
 from subquad.errors import SubquadError
+from subquad.lab import frozen
+from subquad.run import load
 from subquad.tasks import Config, Task
 from subquad.tasks.base import Labelled
 from subquad.tasks.outputs import PictureOutput
@@ -30,6 +32,7 @@ Rows = npt.NDArray[np.int64]
 Guess = Callable[[Any], npt.NDArray[Any]]
 
 MAJORITY, BAG, LOGISTIC = "majority class", "bag of words", "logistic regression"
+FROZEN = "frozen vectors"
 MEAN, FREQUENT = "mean", "most frequent labels"
 UNIGRAM, MARKOV = "each pixel alone", "the pixel before"
 #: With more levels than this, the table of pairs is too large to store and too sparse to estimate.
@@ -79,7 +82,10 @@ def floors(
             or the task asks for a baseline that does not exist.
     """
     data, made = _Data(task, config, training, held_out, test), []
-    for name in task.floors():
+    wanted = task.floors()
+    if config.training.start is not None and BAG in wanted:
+        wanted = (*wanted, FROZEN)
+    for name in wanted:
         if name not in _FLOORS:
             known = ", ".join(_FLOORS)
             raise SubquadError(
@@ -167,6 +173,22 @@ def _bag_of_words(data: _Data) -> _Scored:
     return _on_texts(data, what, held_out, lambda texts: _told(model, texts))
 
 
+def _frozen(data: _Data) -> _Scored | None:
+    """None if the start has no vectors of texts."""
+    assert data.config.training.start is not None
+    try:
+        run = load(data.config.training.start)
+        run.embed(["a"])
+    except SubquadError:
+        return None
+    training, held_out = data.task.texts(data.config)
+    model = frozen.estimator(training.target).fit(run.embed(training.texts), training.target.values)
+    what = f"{frozen.in_words(training.target)} on the vectors of the start, which is not trained"
+    return _on_texts(
+        data, what, held_out, lambda texts: _told(model, run.embed(texts) if texts else ())
+    )
+
+
 def _logistic(data: _Data) -> _Scored:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -178,7 +200,7 @@ def _logistic(data: _Data) -> _Scored:
     return _on_rows(data, what, lambda rows: _told(model, matrix(rows) if len(rows) else ()))
 
 
-def _told(model: Any, inputs: Sequence[Any] | Rows) -> npt.NDArray[Any]:
+def _told(model: Any, inputs: Sequence[Any] | npt.NDArray[Any]) -> npt.NDArray[Any]:
     found: npt.NDArray[Any] = model.predict(inputs) if len(inputs) else np.zeros(0)
     return found
 
@@ -238,6 +260,7 @@ _FLOORS: dict[str, Callable[[_Data], _Scored | None]] = {
     FREQUENT: _most_frequent,
     MEAN: _mean,
     BAG: _bag_of_words,
+    FROZEN: _frozen,
     LOGISTIC: _logistic,
     UNIGRAM: _unigram,
     MARKOV: _markov,

@@ -95,6 +95,13 @@ def _caption(comparison: Comparison) -> str:
 def _table_note(comparison: Comparison) -> str:
     first = comparison.floors[0] if comparison.floors else ()
     said = [f"{floor.name[0].upper()}{floor.name[1:]}: {floor.what}." for floor in first]
+    if taught := [r for r in comparison.runs if r.taught]:
+        names = ", ".join(dict.fromkeys(r.mixer for r in taught))
+        minutes = statistics.fmean(r.taught for r in taught) / 60
+        said.append(
+            f"Training of {names} includes {minutes:.1f} minutes of teaching from the start's own "
+            "mixer, without labels."
+        )
     if comparison.figure.percent:
         said.append(f"One example is worth {100 / comparison.figure.rows:.2g} points.")
     return " ".join(said)
@@ -120,7 +127,7 @@ def _row(
     pace = [r.rows_per_second if texts else r.tokens_per_second for r in runs]
     return row | {
         "parameters": f"{runs[0].parameters:,}",
-        "seconds": f"{statistics.fmean(r.seconds for r in runs):,.1f}",
+        "seconds": f"{statistics.fmean(r.seconds + r.taught for r in runs):,.1f}",
         "step": f"{1e3 * (c.seconds or 0):,.1f}",
         "pace": f"{statistics.median(pace):,.0f}",
         "series": colour,

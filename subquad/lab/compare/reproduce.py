@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
+from subquad.lab.compare.teaching import MINUTES
 from subquad.tasks import Config, task_class
 from subquad.tasks.config import PARTS
 from subquad.transfer import SHAPE
@@ -17,12 +18,19 @@ _RENAMED = {"start": "from"}
 
 
 def compare_command(
-    config: Config, mixers: Sequence[str], seeds: int, out: str, test: str | None
+    config: Config,
+    mixers: Sequence[str],
+    seeds: int,
+    out: str,
+    test: str | None,
+    teach: float = MINUTES,
 ) -> str:
     """The command line ``subquad compare …``, quoted for a shell."""
     words = ["subquad", "compare", config.data.path, "--task", config.task]
     words += ["--mixers", ",".join(mixers), "--seeds", str(seeds)]
     words += _flags(config)
+    if config.training.start is not None and teach != MINUTES:
+        words += ["--teach", f"{teach:g}"]
     if test is not None:
         words += ["--test", test]
     return shlex.join([*words, "--out", out])

@@ -13,6 +13,7 @@ from typing import Any
 from subquad import checkpoint
 from subquad.data.batches import Examples
 from subquad.data.walking import walk
+from subquad.lab.compare.teaching import taught
 from subquad.lab.progress import Progress, Watch
 from subquad.models.precision import device, resolve
 from subquad.optimiser.size import check_size
@@ -46,6 +47,8 @@ class Result:
     """Median over steps, evaluations excluded."""
     rows_per_second: float
     tokens_per_second: float
+    taught: float = 0.0
+    """Seconds of teaching before the training (``teaching``)."""
 
 
 def run_name(mixer: str, seed: int) -> str:
@@ -62,7 +65,12 @@ def refuse_too_large(task: Task, one: Config) -> None:
 
 
 def obtain(
-    config: Config, out: Path, test: str | None, rows: tuple[Examples, Examples], watch: Watch
+    config: Config,
+    out: Path,
+    test: str | None,
+    rows: tuple[Examples, Examples],
+    watch: Watch,
+    teach: float = 0.0,
 ) -> Result:
     """The result of training ``config`` in ``out/runs``.
 
@@ -75,6 +83,7 @@ def obtain(
         test: a test file to evaluate on, or None.
         rows: the training and held-out examples.
         watch: called with the progress.
+        teach: minutes of teaching, where the run starts from a body with other mixers.
 
     Raises:
         UsageError: the directory contains a run with other settings; the message names them.
@@ -83,17 +92,23 @@ def obtain(
     mixer, seed = ",".join(config.model.mixers), config.training.seed
     run = out / "runs" / run_name(mixer, seed)
     note = run.with_name(f"{run.name}.json")
-    wanted = {"config": _plain(_resolved(config)), "data": content(config.data.path)}
+    wanted: dict[str, Any] = {
+        "config": _plain(_resolved(config)),
+        "data": content(config.data.path),
+    }
     found = _read(note)
     if found is not None and found["made"] == wanted:
         result = Result(**found["result"])
         if test is None or found["test_data"] == content(test):
             return result
+    if teach and config.training.start is not None:
+        wanted["teach"] = teach
     steps: list[float] = []
+    begun = taught(config, run.with_name(f"{run.name}-taught"), teach, watch)
     if found is None or found["made"] != wanted:
-        train(config, run, resume=True, watch=_timed(steps, run.name, watch))
+        train(begun.config, run, resume=True, watch=_timed(steps, run.name, watch))
     pace = steps or ([found["result"]["seconds_per_step"]] if found else [])
-    result = _examine(config, run, out, test, rows, pace)
+    result = replace(_examine(config, run, out, test, rows, pace), taught=begun.seconds)
     text = {"made": wanted, "test_data": test and content(test), "result": asdict(result)}
     checkpoint.write_text(note, json.dumps(text, indent=1) + "\n")
     return result
