@@ -19,6 +19,8 @@ class Taken:
     sentence: str
     new: tuple[str, ...]
     """The names of the parameters that start anew."""
+    pretrained: bool
+    """Whether they meet a body that was pretrained."""
 
 
 def take_over(model: nn.Module, config: Config) -> Taken:
@@ -57,7 +59,7 @@ def take_over(model: nn.Module, config: Config) -> Taken:
         for name in kept:
             wanted[name].copy_(there[name])
     new = tuple(name for name in wanted if name not in kept)
-    return Taken(_said(start, config, wanted, kept, changed), new)
+    return Taken(_said(start, config, wanted, kept, changed), new, start.pretrained)
 
 
 def _said(

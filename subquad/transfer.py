@@ -35,7 +35,8 @@ TUNING: dict[str, Any] = {
     "new_lr": 10.0,
     "warmup": 0.06,
     "batch": 32,
-    "epochs": 2.0,
+    "epochs": 3.0,
+    "least_steps": 100,
     "token_dropout": 0.0,
     "label_smoothing": 0.0,
 }
@@ -174,7 +175,7 @@ def _tuning(config: Config, start: Start, given: Collection[str]) -> dict[str, A
     return {
         n: value
         for n, value in usual.items()
-        if config.part_of(n) is not None and not (n == "epochs" and budget)
+        if config.part_of(n) is not None and not (n in ("epochs", "least_steps") and budget)
     }
 
 

@@ -98,6 +98,8 @@ class TrainConfig:
     new), or a number N: the embedding and the N lowest layers."""
     steps: int | None = None
     """Budget in optimiser steps."""
+    least_steps: int = 0
+    """With --epochs: train for this many steps at least, so that few rows are seen often enough."""
     epochs: float | None = None
     """Budget in passes over the training data."""
     minutes: float | None = None
@@ -151,12 +153,14 @@ class TrainConfig:
         _more_than_zero(self, given[0], "lr", "clip", "new_lr", "layer_decay")
         if self.freeze not in ("none", "body") and not self.freeze.isdecimal():
             raise ValueError(f"freeze={self.freeze!r} is not none, body or a number of layers")
+        if self.least_steps and self.epochs is None:
+            raise ValueError("--least-steps means nothing without --epochs")
         for name, usual in (("freeze", "none"), ("new_lr", 1.0), ("layer_decay", 1.0)):
             if self.start is None and getattr(self, name) != usual:
                 flag = name.replace("_", "-")
                 raise ValueError(f"--{flag} means nothing without --from")
         at_least(self, 1, "batch", "accumulate", "evaluations", "keep", "patience", "save_every")
-        at_least(self, 0, "weight_decay", "workers", "seed")
+        at_least(self, 0, "weight_decay", "workers", "seed", "least_steps")
         share(self, "warmup")
         check_choices(self)
         if self.seed >= 2**63:

@@ -26,6 +26,7 @@ from subquad.storage import TEMPORARY, nothing_left
 from subquad.takeover import take_over
 from subquad.tasks import Config, check, load_config, task_class
 from subquad.training.loop import START, Loop, Watch
+from subquad.training.probing import fit_head
 
 __all__ = ["STORE", "Loop", "Watch", "train"]
 
@@ -103,6 +104,9 @@ def _prepared(config: Config, out: Path, given: Any, resume: bool, watch: Watch)
             taken = take_over(model, task.config)
             watch({"kind": "note", "text": taken.sentence}, 0.0)
             new = taken.new
+            fresh = taken.pretrained and {"head.weight", "head.bias"} <= {*new}
+            if fresh and fit_head(task, model, training, task.config):
+                new = tuple(n for n in new if not n.startswith("head."))
         return Loop(task.config, out, task, training, held_out, model.to(device()), watch, new)
 
 

@@ -47,7 +47,7 @@ class Loop:
         self.total = t.steps
         if t.epochs is not None:
             per_epoch = math.ceil(len(self.training) / (t.batch * t.accumulate))
-            self.total = max(1, round(t.epochs * per_epoch))
+            self.total = max(1, round(t.epochs * per_epoch), t.least_steps)
         self.progress = checkpoint.Progress(step=0, seconds=0.0, best=None, stale=0)
         self.began = time.monotonic()
         self.stream = self._stream()
