@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 import subquad
+from tests.bodies import tiny_bert
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 #: Pages whose commands use what those before them made.
-PAGES = ["README.md", "docs/export.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "docs/pretrained.md", "docs/export.md", "CONTRIBUTING.md"]
 BLOCKS = [
     (page, language, body)
     for page in PAGES
@@ -52,6 +53,7 @@ def folder(tmp_path_factory):
     (folder / "tags.csv").write_text("\n".join(["text,label", *tags]) + "\n", encoding="utf-8")
     stars = [f"{'good ' * (i % 5)}match,{i % 5}" for i in range(40)]
     (folder / "ratings.csv").write_text("\n".join(["text,label", *stars]) + "\n", encoding="utf-8")
+    tiny_bert(folder / "all-MiniLM-L6-v2")
     (folder / "book.txt").write_text("It was a dark and stormy night. " * 200, encoding="utf-8")
     return folder
 
@@ -109,7 +111,9 @@ def test_a_target_installs_what_it_needs_and_no_more(target, tools, tmp_path):
 def _tree():
     """The paths of the README's tree, folders with a slash."""
     body = next(
-        body for page, language, body in BLOCKS if (page, language) == ("README.md", "text")
+        body
+        for page, language, body in BLOCKS
+        if (page, language) == ("README.md", "text") and "LICENSE" in body
     )
     paths, folder = set(), ""
     for line in body.splitlines():

@@ -104,9 +104,8 @@ def _prepared(config: Config, out: Path, given: Any, resume: bool, watch: Watch)
             taken = take_over(model, task.config)
             watch({"kind": "note", "text": taken.sentence}, 0.0)
             new = taken.new
-            fresh = taken.pretrained and {"head.weight", "head.bias"} <= {*new}
-            if fresh and fit_head(task, model, training, task.config):
-                new = tuple(n for n in new if not n.startswith("head."))
+            if taken.pretrained and {"head.weight", "head.bias"} <= {*new}:
+                fit_head(task, model, training, task.config)
         return Loop(task.config, out, task, training, held_out, model.to(device()), watch, new)
 
 

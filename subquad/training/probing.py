@@ -40,12 +40,12 @@ class _Head(nn.Module):
         return out
 
 
-def fit_head(task: Task, model: nn.Module, training: Examples, config: Config) -> bool:
+def fit_head(task: Task, model: nn.Module, training: Examples, config: Config) -> None:
     """Fit the head of ``model`` to some of the training rows: the task's own loss, with a penalty
-    of half the squared weights (for vectors of length 1 on average). False if the model has no
-    head that reads one vector per row."""
+    of half the squared weights (for vectors of length 1 on average). A model without a head that
+    reads one vector per row stays as it is."""
     if not isinstance(model, Classifier) or not isinstance(model.head, nn.Linear):
-        return False
+        return
     rows = _rows(task, model, training, config)
     size = torch.cat([row.vectors.norm(dim=-1) for row in rows]).mean().clamp(min=1e-6)
     head = model.head
@@ -65,7 +65,6 @@ def fit_head(task: Task, model: nn.Module, training: Examples, config: Config) -
 
     solver.step(closure)
     solver.zero_grad()
-    return True
 
 
 @torch.no_grad()
