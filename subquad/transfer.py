@@ -18,6 +18,8 @@ from subquad.checkpoint import CONFIG, MODEL
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig, foreign
+from subquad.models.foreign.hub import folder_of
+from subquad.models.foreign.sentences import body_of
 from subquad.storage import read_tensors
 from subquad.tasks import Config, load_config, task_class
 from subquad.tasks.embed import Embed, body_tensors
@@ -69,14 +71,11 @@ def opened(path: str) -> Start:
     Raises:
         SubquadError: it is neither, or a piece is missing.
     """
-    run = Path(path)
+    run = folder_of(path)
     if not run.is_dir():
-        raise SubquadError(
-            f"--from {path}: no such folder; {_READS}; a model of a hub has to be downloaded into "
-            "one first"
-        )
+        raise SubquadError(f"--from {path}: no such folder; {_READS}")
     try:
-        about = json.loads((run / CONFIG).read_text(encoding="utf-8"))
+        about = json.loads((body_of(run) / CONFIG).read_text(encoding="utf-8"))
     except OSError:
         raise SubquadError(f"--from {path}: it has no {CONFIG}; {_READS}") from None
     except ValueError:

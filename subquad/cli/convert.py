@@ -66,9 +66,10 @@ def command(
     from subquad.configuring import options_of
     from subquad.conversion import Plan
     from subquad.lab.convert import convert
+    from subquad.models.foreign.hub import folder_of
     from subquad.run import load
 
-    teacher = load(source)
+    teacher = load(folder_of(str(source)))
     kept, worst = _kept(keep)
     plan = Plan(
         source=str(source),

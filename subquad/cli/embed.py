@@ -41,11 +41,12 @@ def command(
     The rows are in order and complete: a row that cannot be read stops the command, unless
     --on-bad-row skip leaves it out.
     """
+    from subquad.models.foreign.hub import folder_of
     from subquad.run import load
 
     if out.suffix not in _SUFFIXES:
         raise UsageError(f"--out {out}: the file name must end in {', '.join(_SUFFIXES)}")
-    opened = load(run).reading(**reading)
+    opened = load(folder_of(str(run))).reading(**reading)
     texts, rows, detected = opened.texts(file)
     say(detected)
     vectors = opened.embed(texts, normalise=normalise)

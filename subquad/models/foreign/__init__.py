@@ -17,6 +17,7 @@ from subquad.errors import SubquadError
 from subquad.mixers import ATTENTION
 from subquad.models import shards
 from subquad.models.config import ModelConfig
+from subquad.models.foreign import sentences
 from subquad.models.foreign.about import CONFIG, About
 from subquad.models.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from subquad.models.foreign.family import Family, Shape
@@ -33,11 +34,6 @@ TOKENIZERS = ("tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "toke
 #: model_type → family.
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT)
-}
-
-_POOLINGS: dict[str, Pooling] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "first",
 }
 
 
@@ -71,7 +67,7 @@ class Body:
 def is_foreign(folder: Path) -> bool:
     """Whether a folder has a ``config.json`` of transformers, of whatever model."""
     try:
-        found = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        found = json.loads((sentences.body_of(folder) / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and "model_type" in found and "task" not in found
@@ -84,7 +80,8 @@ def load(folder: str | Path) -> Body:
         SubquadError: a file is missing or damaged, or the model has something that is not
             supported; it is named.
     """
-    folder = Path(folder)
+    said = sentences.read(Path(folder))
+    folder = said.body
     about = About.read(folder)
     family = FAMILIES.get(str(about.found.get("model_type")))
     if family is None:
@@ -103,8 +100,8 @@ def load(folder: str | Path) -> Body:
     refuse_no_numbers(path, found)
     tensors = family.coming(to_ours(family.table, found, str(path)), shape)
     _check_sizes(path, tensors, shape, family)
-    pooling, length = _sentence_settings(folder, family, shape)
-    return Body(family, shape, tensors, tokenizer, pooling, length, heads)
+    length = min(shape.length, said.length or shape.length)
+    return Body(family, shape, tensors, tokenizer, said.pooling or family.pooling, length, heads)
 
 
 def save(body: Body, folder: str | Path) -> None:
@@ -193,23 +190,3 @@ def _check_sizes(path: Path, tensors: dict[str, Tensor], shape: Shape, family: F
         parts = [f"it lacks {', '.join(missing[:4])}"] if missing else []
         parts += wrong[:4] + ([f"unexpected {', '.join(extra[:4])}"] if extra else [])
         raise SubquadError(f"{path} does not fit its {CONFIG}: {'; '.join(parts)}")
-
-
-def _sentence_settings(folder: Path, family: Family, shape: Shape) -> tuple[Pooling, int]:
-    """Pooling and maximum length, which sentence-transformers keeps in files of its own."""
-    pooling, length = family.pooling, shape.length
-    where = folder / "1_Pooling" / CONFIG
-    if where.exists():
-        found = About.read(where.parent).found
-        modes = [n for n, on in found.items() if n.startswith("pooling_mode_") and on is True]
-        if len(modes) != 1 or modes[0] not in _POOLINGS:
-            raise SubquadError(
-                f"{where}: the pooling {', '.join(modes) or 'none'} is not supported; expected "
-                f"{' or '.join(_POOLINGS)}"
-            )
-        pooling = _POOLINGS[modes[0]]
-    limits = folder / "sentence_bert_config.json"
-    if limits.exists():
-        about = About.read_file(limits)
-        length = min(length, about.whole("max_seq_length", length) or length)
-    return pooling, length

@@ -1,0 +1,350 @@
+"""Bodies of transformers: equal hidden states, round trips, and what is refused."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from subquad import transfer
+from subquad.errors import SubquadError
+from subquad.models import foreign
+from subquad.models.foreign import hub
+from subquad.run import Run, load
+from tests.bodies import SPECIAL, WORDS, texts, tiny_bert, write_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+VOCABULARY = len(SPECIAL) + len(WORDS)
+PLAIN = {"vocab_size": VOCABULARY, "hidden_size": 16, "num_hidden_layers": 2}
+PLAIN |= {"num_attention_heads": 2, "intermediate_size": 24, "max_position_embeddings": 40}
+PLAIN |= {"initializer_range": 0.3, "pad_token_id": 0}
+ROBERTA = PLAIN | {"type_vocab_size": 1, "pad_token_id": 1, "layer_norm_eps": 1e-5}
+DISTIL = {"vocab_size": VOCABULARY, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 24}
+DISTIL |= {"max_position_embeddings": 40, "initializer_range": 0.3}
+
+#: model_type → (class of the configuration, class of the model, settings)
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "bert": ("BertConfig", "BertModel", PLAIN),
+    "roberta": ("RobertaConfig", "RobertaModel", ROBERTA),
+    "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaModel", ROBERTA),
+    "camembert": ("CamembertConfig", "CamembertModel", ROBERTA),
+    "distilbert": ("DistilBertConfig", "DistilBertModel", DISTIL),
+}
+
+
+def theirs(kind: str, **settings: Any) -> Any:
+    """A random model of transformers, whose norms and biases are random too."""
+    torch.manual_seed(3)
+    config, model, usual = CASES[kind]
+    extra = {"add_pooling_layer": False} if "Roberta" in model or "Bert" in config[:4] else {}
+    extra = extra if kind != "distilbert" else {}
+    made = getattr(transformers, model)(getattr(transformers, config)(**usual | settings), **extra)
+    for name, parameter in made.named_parameters():
+        if name.endswith("bias") or "norm" in name.lower():
+            torch.nn.init.normal_(parameter, mean=float("bias" not in name), std=0.2)
+    return made.eval()
+
+
+def saved(kind: str, folder: Path, **settings: Any) -> tuple[Any, Path]:
+    model = theirs(kind, **settings)
+    model.save_pretrained(folder)
+    write_tokenizer(folder / "tokenizer.json")
+    return model, folder
+
+
+def changed(folder: Path, **fields: Any) -> Path:
+    about = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(about | fields))
+    return folder
+
+
+def batch(pad: int, *, lengths: tuple[int, ...] = (30, 1, 7, 19)) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(1)
+    tokens = torch.randint(5, VOCABULARY, (len(lengths), max(lengths)), generator=random)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return tokens.masked_fill(~mask, pad), mask
+
+
+def states(run: Run, tokens: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+    with torch.no_grad():
+        found: Tensor = run.model.get_submodule("encoder")(tokens, mask, types=types)
+    return found
+
+
+def difference(run: Run, model: Any, *, types: bool = False) -> float:
+    """The largest difference of hidden states at real tokens."""
+    tokens, mask = batch(run.config.model.pad)
+    kinds = torch.arange(tokens.shape[1]).ge(10).long().expand(tokens.shape) if types else None
+    given = {} if kinds is None else {"token_type_ids": kinds}
+    with torch.no_grad():
+        wanted = model(input_ids=tokens, attention_mask=mask.long(), **given).last_hidden_state
+    found = states(run, tokens, mask, kinds)
+    return float((found - wanted)[mask].abs().max())
+
+
+def test_every_family_has_a_case() -> None:
+    assert set(CASES) == set(foreign.FAMILIES)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_hidden_states_are_equal(kind: str, tmp_path: Path) -> None:
+    model, folder = saved(kind, tmp_path / kind)
+    assert difference(load(folder), model) < 1e-5
+
+
+def test_token_types_count(tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert")
+    run = load(folder)
+    assert difference(run, model, types=True) < 1e-5
+    tokens, mask = batch(0)
+    assert not torch.allclose(
+        states(run, tokens, mask), states(run, tokens, mask, torch.ones_like(tokens)), atol=0.1
+    )
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_round_trip(kind: str, tmp_path: Path) -> None:
+    model, folder = saved(kind, tmp_path / kind)
+    body = foreign.load(folder)
+    foreign.save(body, tmp_path / "back")
+    again = transformers.AutoModel.from_pretrained(tmp_path / "back").eval()
+    assert type(again) is type(model)
+    tokens, mask = batch(body.config.pad)
+    given = {"input_ids": tokens, "attention_mask": mask.long()}
+    with torch.no_grad():
+        a, b = model(**given).last_hidden_state, again(**given).last_hidden_state
+    assert torch.equal(a[mask], b[mask])
+    write_tokenizer(tmp_path / "back" / "tokenizer.json")
+    back = foreign.load(tmp_path / "back")
+    assert back.shape == body.shape
+    assert all(torch.equal(back.tensors[name], body.tensors[name]) for name in body.tensors)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_alone_equals_in_a_batch(kind: str, tmp_path: Path) -> None:
+    _, folder = saved(kind, tmp_path / kind)
+    run = load(folder)
+    rows = texts(6, 30)
+    together = run.embed(rows)
+    for i, row in enumerate(rows):
+        assert np.allclose(run.embed([row])[0], together[i], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_body_starts_a_run(kind: str, tmp_path: Path) -> None:
+    _, folder = saved(kind, tmp_path / kind)
+    start = transfer.opened(str(folder))
+    assert start.pretrained
+    assert start.model.layer_mixers() == ("softmax", "softmax")
+    assert start.options["special_tokens"]
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+@pytest.mark.parametrize("act", ["gelu", "gelu_new"])
+def test_gelu_is_exact_or_tanh_as_it_says(kind: str, act: str, tmp_path: Path) -> None:
+    name = "activation" if kind == "distilbert" else "hidden_act"
+    model, folder = saved(kind, tmp_path / kind, **{name: act})
+    assert difference(load(folder), model) < 1e-5
+    other = {"gelu": "gelu_new", "gelu_new": "gelu"}[act]
+    assert difference(load(changed(folder, **{name: other})), model) > 1e-5
+
+
+@pytest.mark.parametrize("eps", [1e-12, 1e-2])
+def test_the_epsilon_of_the_norms_is_taken(eps: float, tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert", layer_norm_eps=eps)
+    assert load(folder).config.model.norm_eps == eps
+    assert difference(load(folder), model) < 1e-5
+
+
+def test_roberta_counts_positions_from_behind_the_padding(tmp_path: Path) -> None:
+    model, folder = saved("roberta", tmp_path / "roberta")
+    body = foreign.load(folder)
+    assert body.shape.length == 38
+    table = model.embeddings.position_embeddings.weight
+    assert torch.equal(body.tensors["encoder.embedding.positions.weight"], table[2:])
+
+
+def test_old_names_prefixes_and_constants(tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert")
+    path = folder / "model.safetensors"
+    old = {"bert.embeddings.position_ids": torch.arange(40)}
+    for name, tensor in load_file(path).items():
+        name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+        old["bert." + name.replace("LayerNorm.bias", "LayerNorm.beta")] = tensor
+    old["cls.predictions.bias"] = torch.zeros(VOCABULARY)
+    save_file(old, path)
+    assert foreign.load(folder).heads == 1
+    assert difference(load(folder), model) < 1e-5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_weights_are_widened(dtype: torch.dtype, tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert")
+    path = folder / "model.safetensors"
+    save_file({name: tensor.to(dtype) for name, tensor in load_file(path).items()}, path)
+    run = load(folder)
+    assert {p.dtype for p in run.model.parameters()} == {torch.float32}
+    assert difference(run, model.to(dtype).float()) < 1e-5
+
+
+def test_shards(tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert")
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="4KB")
+    assert len([*folder.glob("*.safetensors")]) > 1
+    assert difference(load(folder), model) < 1e-5
+
+
+def test_a_vocabulary_padded_beyond_the_tokenizer(tmp_path: Path) -> None:
+    model, folder = saved("bert", tmp_path / "bert", vocab_size=64)
+    run = load(folder)
+    assert run.model.get_submodule("encoder.embedding.tokens").weight.shape[0] == VOCABULARY  # type: ignore[union-attr]
+    assert difference(run, model) < 1e-5
+    saved("bert", tmp_path / "small", vocab_size=8)
+    with pytest.raises(SubquadError, match="vectors for 8 tokens, but its tokenizer has 25"):
+        load(tmp_path / "small")
+
+
+def test_lower_case_accents_and_pairs(tmp_path: Path) -> None:
+    run = load(tiny_bert(tmp_path / "bert"))
+    assert run.task.tokenizer is not None
+    rows = run.task.rows(["A GÓOD Film", "a good film"], None)
+    assert rows[0].tolist() == rows[1].tolist()
+    assert rows[0].tolist()[0] == 2
+    assert rows[0].tolist()[-1] == 3
+
+
+def sentences(folder: Path, inner: str, mode: str = "pooling_mode_mean_tokens") -> Path:
+    """The layout of sentence-transformers."""
+    tiny_bert(folder / inner)
+    (folder / "1_Pooling").mkdir()
+    modes = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": False, mode: True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    types = [f"sentence_transformers.models.{n}" for n in ("Transformer", "Pooling", "Normalize")]
+    listed = [{"idx": i, "type": name} for i, name in enumerate(types)]
+    (folder / "modules.json").write_text(json.dumps(listed))
+    (folder / inner / "sentence_bert_config.json").write_text('{"max_seq_length": 20}')
+    return folder
+
+
+@pytest.mark.parametrize("inner", ["", "0_Transformer"])
+def test_sentence_transformers(inner: str, tmp_path: Path) -> None:
+    run = load(sentences(tmp_path / "body", inner))
+    assert run.config.options.pooling == "mean"
+    assert run.config.data.length == 20
+    assert transfer.opened(str(tmp_path / "body")).length == 20
+    first = load(sentences(tmp_path / "first", inner, "pooling_mode_cls_token"))
+    assert first.config.options.pooling == "first"
+
+
+def no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "vocab.txt").write_text("a\n")
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def without(name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "model.safetensors"
+        kept = {n: t for n, t in load_file(path).items() if name not in n}
+        save_file(kept, path)
+
+    return change
+
+
+def with_more(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    save_file(load_file(path) | {"encoder.layer.0.adapter.weight": torch.zeros(2)}, path)
+
+
+def not_a_number(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    found = load_file(path)
+    found["embeddings.LayerNorm.bias"][0] = float("nan")
+    save_file(found, path)
+
+
+def dense_module(folder: Path) -> None:
+    (folder / "modules.json").write_text('[{"type": "sentence_transformers.models.Dense"}]')
+
+
+FAULTS: list[tuple[Callable[[Path], Any], str]] = [
+    (
+        no_tokenizer,
+        "has no tokenizer.json or spiece.model .vocab.txt alone is not enough",
+    ),
+    (pickled, "pytorch_model.bin"),
+    (without("layer.1.attention.self.key.weight"), "has no encoder.layer.1.attention.self.key.wei"),
+    (without("layer.1.output.dense"), "does not fit its config.json: it lacks .*blocks.1.ff.outer"),
+    (with_more, "tensors that are not supported: encoder.layer.0.adapter.weight"),
+    (not_a_number, "NaN"),
+    (dense_module, "the module Dense is not supported"),
+    (lambda f: changed(f, hidden_act="swish"), "hidden_act is 'swish', which is not supported"),
+    (lambda f: changed(f, position_embedding_type="relative_key"), "position_embedding_type is"),
+    (lambda f: changed(f, is_decoder=True), "is_decoder is True"),
+    (lambda f: changed(f, hidden_size=17), "config.json: .*17"),
+    (lambda f: changed(f, hidden_size="big"), "hidden_size is 'big'; expected a whole number"),
+    (lambda f: changed(f, num_hidden_layers=3), "it lacks .*blocks.2"),
+    (lambda f: changed(f, intermediate_size=99), r"is \[16, 16\] instead of \[99, 16\]"),
+    (lambda f: changed(f, model_type="mpnet"), "model_type is 'mpnet'; supported are bert"),
+    (lambda f: (f / "config.json").write_text("{"), "config.json"),
+    (lambda f: (f / "model.safetensors").write_bytes(b"x"), "model.safetensors cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "said"), FAULTS, ids=[said[:24] for _, said in FAULTS])
+def test_what_is_refused(spoil: Callable[[Path], Any], said: str, tmp_path: Path) -> None:
+    folder = tiny_bert(tmp_path / "bert")
+    spoil(folder)
+    for read in (foreign.load, lambda f: transfer.opened(str(f))):
+        with pytest.raises(SubquadError, match=said) as caught:
+            read(folder)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_converted_body_does_not_go_back(tmp_path: Path) -> None:
+    body = foreign.load(tiny_bert(tmp_path / "bert"))
+    linear = replace(body.config, mixers=("linear",))
+    other = replace(body, shape=replace(body.shape, config=linear))
+    with pytest.raises(SubquadError, match="transformers' bert has no layers of linear"):
+        foreign.save(other, tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+def test_a_name_is_fetched_where_that_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_bert(tmp_path / "bert")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(SubquadError, match=r"someone/bert: no such folder; .* extra `hub`"):
+        hub.folder_of("someone/bert")
+    asked: list[Any] = []
+
+    def fetch(name: str, allow_patterns: list[str]) -> str:
+        asked.append((name, allow_patterns))
+        if "away" in name:
+            raise OSError("no network\nmore")
+        return str(folder)
+
+    monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=fetch))
+    assert transfer.opened("someone/bert").pretrained
+    assert not any("bin" in pattern for pattern in asked[0][1])
+    with pytest.raises(SubquadError, match=r"someone/away cannot be fetched \(no network\): down"):
+        hub.folder_of("someone/away")
+    (tmp_path / "runs").mkdir()
+    with pytest.raises(SubquadError, match="--from runs/typo: no such folder"):
+        transfer.opened("runs/typo")
+    assert len(asked) == 2
