@@ -67,7 +67,7 @@ CASES = {
 NO_GENERATE = "cannot generate; use: subquad predict RUN FILE"
 GENERATES = "cannot predict; use: subquad generate RUN"
 TUNED = "use: subquad train FILE --task classify --from RUN --out NEW"
-UNTRAINED = "the task embed is not trained from data"
+UNTRAINED = "'embed' is not one of"
 REFUSED = {
     ("classify", "generate"): NO_GENERATE,
     ("several", "generate"): NO_GENERATE,

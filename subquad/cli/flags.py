@@ -15,7 +15,7 @@ import click
 from subquad.configuring import Values, configure
 from subquad.errors import UsageError
 from subquad.models.config import literals
-from subquad.tasks import DataConfig, task_class, task_names
+from subquad.tasks import DataConfig, learning_tasks, task_class
 from subquad.tasks.config import PARTS
 from subquad.tasks.registry import has, meaningless
 
@@ -127,7 +127,7 @@ class TaskCommand(click.Command):
     without: tuple[str, ...] = ()
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        known, named = task_names(), _named(args)
+        known, named = learning_tasks(), _named(args)
         task = named if named in known else None
         choice = click.Option(
             ["--task"], type=click.Choice(known), required=True, help="The task to train for."
@@ -143,7 +143,7 @@ class TaskCommand(click.Command):
             if (
                 task
                 and field not in _HIDDEN
-                and any(has(task_class(t), field) for t in task_names())
+                and any(has(task_class(t), field) for t in learning_tasks())
             ):
                 raise UsageError(meaningless(task, field)) from None
             raise

@@ -18,6 +18,7 @@ def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
     Raises:
         UsageError: pages do not support one of its layers, which the message names.
     """
+    _refuse_beyond(config)
     names = _names(model)
     made = []
     for i, block in enumerate(model.encoder.blocks):
@@ -47,6 +48,15 @@ def plan(model: Classifier, config: ModelConfig) -> dict[str, Any]:
         "pooling": model.pooling,
         "cls": model.cls,
     }
+
+
+def _refuse_beyond(config: ModelConfig) -> None:
+    """Refuse what the page's code does not have."""
+    usual = {"glu": False, "rms": False, "biases": True, "embedding_norm": False}
+    found = [name for name, value in usual.items() if getattr(config, name) != value]
+    found += [] if config.gelu in ("tanh", "exact") else ["gelu"]
+    if found:
+        raise UsageError(f"pages do not support these options of its model: {_list(found)}")
 
 
 def known() -> list[str]:

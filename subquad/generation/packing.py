@@ -54,13 +54,17 @@ def unsupported(model: nn.Module) -> str | None:
         return "its embeddings are projected (projection), which the engine does not support"
     for block in model.blocks:
         assert isinstance(block, Block)
+        if block.ff.glu or block.ff.inner.bias is None:
+            return "its feed-forward networks are gated or have no biases (glu, biases)"
+        if not all(isinstance(n, nn.LayerNorm) for n in (block.norm_mixer, block.norm_ff)):
+            return "it has other norms than layer norm in every block (rms, embedding_norm)"
         if not isinstance(block.dense, nn.Identity):
             return (
                 "it has a linear map after the mixer (mixer_dense), which the engine does not "
                 "support"
             )
         if block.ff.gelu is not tanh_gelu:
-            return "it uses the exact GELU (gelu); the engine only has the tanh approximation"
+            return "it has another activation (gelu) than GELU's tanh approximation"
     if any(p.dtype != torch.float32 for p in model.parameters()):
         return "its weights are not fp32"
     return _unsupported_layer(model)
@@ -160,6 +164,8 @@ def pack(model: CausalModel, weights: Weights = "fp32") -> Packed:
 def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
     first = model.blocks[0]
     assert isinstance(first, Block)
+    norm: nn.Module = first.norm_mixer
+    assert isinstance(norm, nn.LayerNorm)
     embedding = model.embedding
     layers = engine_layers(model)
     # A setting has the same value in all layers that have it; else the engine ignores the default.
@@ -180,7 +186,7 @@ def _spec(model: CausalModel, weights: Weights) -> tuple[int | float, ...]:
         _WEIGHTS[weights],
         sum(layer.kind == "local" for layer in layers),
         settings["taps"],
-        first.norm_mixer.eps,
+        norm.eps,
     )
 
 
@@ -211,7 +217,8 @@ def tensors(model: CausalModel, weights: Weights) -> Iterator[Tensor]:
         yield from _affine(model.head, weights)
 
 
-def _norm(norm: nn.LayerNorm) -> Iterator[Tensor]:
+def _norm(norm: nn.Module) -> Iterator[Tensor]:
+    assert isinstance(norm, nn.LayerNorm)
     yield norm.weight
     yield norm.bias
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from subquad.mixers.base import CausalMixer, Mixer, State, at_own_precision, zero_padding
 from subquad.mixers.capabilities import Channel, Explanation
-from subquad.mixers.projections import Projections
+from subquad.mixers.projections import Biases, Projections
 from subquad.shapes import Heads, Mask, Sequence, Values
 
 #: Queries, of which there may be fewer than keys, and the result for each of them.
@@ -125,14 +125,23 @@ class SoftmaxAttention(Mixer):
     Args:
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
+        kv_heads, biases, rotary: as for ``Projections``.
     """
 
-    def __init__(self, d: int, *, heads: int) -> None:
+    def __init__(
+        self,
+        d: int,
+        *,
+        heads: int,
+        kv_heads: int | None = None,
+        biases: Biases = "all",
+        rotary: float | None = None,
+    ) -> None:
         super().__init__(d)
-        self.projections = Projections(d, heads)
+        self.projections = Projections(d, heads, kv_heads=kv_heads, biases=biases, rotary=rotary)
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
-        q, k, v = self.projections.split(zero_padding(x, mask))
+        q, k, v = self.projections.split(zero_padding(x, mask), mask)
         allowed = None if mask is None else mask.unsqueeze(1).expand(-1, x.shape[1], -1)
         return zero_padding(self.projections.merge(fused(q, k, v, allowed)), mask)
 
@@ -147,18 +156,28 @@ class CausalSoftmaxAttention(CausalMixer):
     Args:
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
+        kv_heads, biases, rotary: as for ``Projections``.
     """
 
-    def __init__(self, d: int, *, heads: int) -> None:
+    def __init__(
+        self,
+        d: int,
+        *,
+        heads: int,
+        kv_heads: int | None = None,
+        biases: Biases = "all",
+        rotary: float | None = None,
+    ) -> None:
         super().__init__(d)
-        self.projections = Projections(d, heads)
+        self.projections = Projections(d, heads, kv_heads=kv_heads, biases=biases, rotary=rotary)
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
     ) -> tuple[Sequence, KVCache]:
         if state is not None and not isinstance(state, KVCache):
             raise TypeError(f"softmax attention continues a KVCache, not {type(state).__name__}")
-        q, k, v = self.projections.split(zero_padding(x, mask))
+        before = None if state is None else state.real.sum(1)
+        q, k, v = self.projections.split(zero_padding(x, mask), mask, before)
         real = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
         if state is None and mask is None:
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -176,7 +195,7 @@ def _map(
     projections: Projections, x: Sequence, mask: Mask | None, *, causal: bool
 ) -> Float[Tensor, "b h t t"]:
     """The attention map of a sequence, zero for padding both as query and as key."""
-    q, k, _ = projections.split(zero_padding(x, mask))
+    q, k, _ = projections.split(zero_padding(x, mask), mask)
     b, t, _ = x.shape
     allowed = torch.ones(b, t, t, dtype=torch.bool, device=x.device)
     allowed = allowed.tril() if causal else allowed

@@ -11,20 +11,37 @@ from subquad.mixers.initialisation import lecun_normal
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
 from subquad.models.gelu import tanh_gelu
+from subquad.models.norms import make_norm
 from subquad.shapes import Mask, Sequence
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": tanh_gelu,
+    "exact": nn.functional.gelu,
+    "silu": nn.functional.silu,
+    "relu": nn.functional.relu,
+}
 
 
 class FeedForward(nn.Module):
-    """Linear, GELU, linear, applied to each token separately."""
+    """Linear, activation, linear, applied to each token separately; the inner layer may be gated
+    (Shazeer 2020, arXiv 2002.05202: GEGLU and SwiGLU), ``inner`` then being (W_g, W_i)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.inner = nn.Linear(config.d, config.ff)
-        self.outer = nn.Linear(config.ff, config.d)
-        self.gelu = tanh_gelu if config.gelu == "tanh" else nn.functional.gelu
+        wide = 2 * config.ff if config.glu else config.ff
+        self.inner = nn.Linear(config.d, wide, bias=config.biases)
+        self.outer = nn.Linear(config.ff, config.d, bias=config.biases)
+        self.gelu = _ACTIVATIONS[config.gelu]
+        self.glu = config.glu
 
     def forward(self, x: Sequence) -> Sequence:
-        out: Sequence = self.outer(self.gelu(self.inner(x)))
+        h = self.inner(x)
+        if self.glu:
+            gate, h = h.chunk(2, dim=-1)
+            h = self.gelu(gate) * h
+        else:
+            h = self.gelu(h)
+        out: Sequence = self.outer(h)
         return out
 
 
@@ -37,8 +54,8 @@ class Block(nn.Module):
         self.mixer = config.build_mixer(mixer, causal=causal, length=length)
         self.dense = nn.Linear(config.d, config.d) if config.mixer_dense else nn.Identity()
         self.ff = FeedForward(config)
-        self.norm_mixer = nn.LayerNorm(config.d, config.norm_eps)
-        self.norm_ff = nn.LayerNorm(config.d, config.norm_eps)
+        self.norm_mixer = make_norm(config)
+        self.norm_ff = make_norm(config)
         self.dropout = Dropout(config.dropout)
         self.pre = config.norm == "pre"
 
@@ -67,7 +84,7 @@ class Block(nn.Module):
         return self._residual(x, self.ff, self.norm_ff)
 
     def _residual(
-        self, x: Sequence, sublayer: Callable[[Tensor], Tensor], norm: nn.LayerNorm
+        self, x: Sequence, sublayer: Callable[[Tensor], Tensor], norm: nn.Module
     ) -> Sequence:
         """The residual stream stays in fp32 under autocast; half precision would lose updates."""
         if self.pre:
@@ -81,6 +98,8 @@ def blocks(config: ModelConfig, *, causal: bool, length: int) -> nn.ModuleList:
     ``share_mixers``, layers with the same mixer share one module."""
     names = config.layer_mixers()
     made = [Block(config, name, causal=causal, length=length) for name in names]
+    if config.embedding_norm:
+        made[0].norm_mixer = nn.Identity()
     if config.share_mixers:
         first: dict[str, Mixer] = {}
         for name, block in zip(names, made, strict=True):

@@ -38,9 +38,18 @@ class ModelConfig:
     code)."""
     mixer_dense: bool = False
     """Add a linear layer after each mixer, as in Fastformer's released encoder."""
-    gelu: Literal["tanh", "exact"] = "tanh"
-    """GELU in the feed-forward networks: the tanh approximation (as in FNet's code) or exact (as in
-    Fastformer's)."""
+    gelu: Literal["tanh", "exact", "silu", "relu"] = "tanh"
+    """Activation of the feed-forward networks: GELU by its tanh approximation (as in FNet's code),
+    exact GELU (as in Fastformer's), SiLU or ReLU."""
+    glu: bool = False
+    """Gate the feed-forward networks: act(W_g x) times W_i x (as in Llama and ModernBERT)."""
+    rms: bool = False
+    """RMS norm in place of layer norm (as in Llama)."""
+    biases: bool = True
+    """Biases in feed-forward networks, norms and the output layer."""
+    embedding_norm: bool = False
+    """In models with pre-norm: normalise the embedding, and not again before the first mixer (as in
+    ModernBERT)."""
     positions: Literal["learned", "sinusoidal", "none"] | None = field(
         default="learned", metadata={"omitted": "depends on the mixers"}
     )

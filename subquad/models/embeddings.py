@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
+from subquad.models.norms import make_norm
 from subquad.shapes import Mask, Positions, Sequence, Tokens
 
 
@@ -34,7 +35,7 @@ def sinusoids(positions: Positions, d: int) -> Sequence:
 
 class FrontEnd(nn.Module, ABC):
     """The input layer: one vector per token or frame, plus embeddings of its position and type,
-    then layer norm (post-norm models only), FNet's linear projection (optional) and dropout.
+    then a norm (post-norm models, or ``embedding_norm``), FNet's projection (optional) and dropout.
 
     Args:
         config: the model's architecture.
@@ -52,7 +53,8 @@ class FrontEnd(nn.Module, ABC):
         self.add_module(name, reading)  # first, because weights are initialised in this order
         self.positions = nn.Embedding(length, config.d) if self.kind == "learned" else None
         self.types = nn.Embedding(config.types, config.d) if config.types else None
-        self.norm = nn.LayerNorm(config.d, config.norm_eps) if config.norm == "post" else None
+        normed = config.norm == "post" or config.embedding_norm
+        self.norm = make_norm(config) if normed else None
         self.projection = nn.Linear(config.d, config.d) if config.projection else None
         self.dropout = Dropout(config.dropout)
 

@@ -11,6 +11,7 @@ from subquad.models.block import Block, blocks, initialise
 from subquad.models.config import ModelConfig
 from subquad.models.dropout import Dropout
 from subquad.models.embeddings import Embedding, FrontEnd, real_positions
+from subquad.models.norms import make_norm
 from subquad.models.pooling import AttentionPooling, Pooler, first_token
 from subquad.models.state import ModelState
 from subquad.shapes import Logits, Mask, Pooled, Positions, Sequence, Tokens
@@ -37,7 +38,7 @@ class Encoder(nn.Module):
         self.blocks = blocks(config, causal=False, length=length)
         self.pad = config.pad
         last = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
+        self.norm = make_norm(config) if last else nn.Identity()
 
         made_for = (m.fixed_length for m in self.modules() if isinstance(m, Mixer))
         self.fixed_length = max((n for n in made_for if n is not None), default=None)
@@ -235,9 +236,9 @@ class CausalModel(nn.Module):
         self.embedding = front  # type: ignore[assignment]  # tokens wherever it generates
         self.blocks = blocks(config, causal=True, length=front.length)
         last = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d, config.norm_eps) if last else nn.Identity()
+        self.norm = make_norm(config) if last else nn.Identity()
         self.outputs = outputs
-        self.head = None if config.tied else nn.Linear(config.d, outputs)
+        self.head = None if config.tied else nn.Linear(config.d, outputs, bias=config.biases)
         initialise(self, config.initialisation)
 
     def scan(

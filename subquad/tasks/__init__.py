@@ -2,7 +2,7 @@
 
 from subquad.tasks.base import Loss, Score, Task
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
-from subquad.tasks.registry import TASKS, check, register, task_class, task_names
+from subquad.tasks.registry import TASKS, check, learning_tasks, register, task_class, task_names
 from subquad.tasks.saved import load_config
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "TaskOptions",
     "TrainConfig",
     "check",
+    "learning_tasks",
     "load_config",
     "register",
     "task_class",

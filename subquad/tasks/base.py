@@ -86,7 +86,7 @@ class Task(ABC):
     score: Score
     """Its name is one of the metrics that ``evaluate`` returns."""
     usage: ClassVar[str]
-    """What to do with a trained run: a command without ``subquad``, with RUN for the run."""
+    """What to do with a trained run: a command without ``subquad``."""
     Options: ClassVar[type[TaskOptions]] = TaskOptions
     """The dataclass of the task's own options."""
     unused: ClassVar[frozenset[str]] = frozenset()
@@ -100,6 +100,8 @@ class Task(ABC):
     """Whether the same task on other data can reuse the heads: False if they depend on the data's
     classes or numbers."""
 
+    learns: ClassVar[bool] = True
+    """Whether its runs are trained from data."""
     takes: ClassVar[tuple[str, ...]] = ()
     """What can be given in memory to learn from: ``texts``, ``labels``, ``pairs``, ``images``."""
     floor_figures: tuple[str, ...] = ()
@@ -110,8 +112,7 @@ class Task(ABC):
     class_names: tuple[str, ...] = ()
     """The names of the classes, if there are any."""
     notes: Sequence[str] = ()
-    """What a user should know about the data that were read last: what was detected, skipped,
-    truncated or repeated."""
+    """What a user should know about the data read last: what was detected, skipped, truncated."""
     counts: Mapping[str, int] = MappingProxyType({})
     """The same as numbers, for a file that ``examples`` has read: rows skipped, texts truncated."""
     tokenizer: Tokenizer | None = None

@@ -27,6 +27,7 @@ class Embed(PooledTask):
     score = Score("loss", higher_is_better=False)
     usage: ClassVar[str] = "embed RUN FILE"
     heads: ClassVar[tuple[str, ...]] = ()
+    learns: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ()
     Options: ClassVar[type[TaskOptions]] = PooledOptions
 

@@ -42,6 +42,11 @@ def task_names() -> list[str]:
     return list(dict.fromkeys([*TASKS, *(point.name for point in plugins.points(GROUP))]))
 
 
+def learning_tasks() -> list[str]:
+    """The names of the tasks that can be trained."""
+    return [name for name in task_names() if name not in TASKS or TASKS[name].learns]
+
+
 def task_class(name: str) -> type[Task]:
     """The task called ``name``.
 

@@ -79,7 +79,7 @@ def test_hostile_prompts_stay_text(browser, pages):
         fill(browser, "length", "20")
         click(browser, "go")
         finished(browser)
-        assert "tokens per second" in status(browser)
+        assert " tokens " in status(browser)  # the rate is not shown of a text that ended early
         shown = browser.run("document.getElementById('output').textContent")
         lines = browser.run("document.getElementById('prompt').value")
         assert shown.startswith(lines)

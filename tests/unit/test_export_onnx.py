@@ -33,7 +33,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def classifier(path, mixer, **model):
     config = task_class("classify").defaults()
-    config = config.having(**SMALL | {"mixers": (mixer,), "length": 320} | model)
+    config = config.having(
+        **SMALL | {"mixers": (mixer,), "length": 320, "precision": "fp32"} | model
+    )
     task = Classify(config, Labels(("a", "b", "c")), Tokenizer.train("bytes", ["x"], 300))
     return made(task, config, path, 4.0)
 

@@ -7,7 +7,7 @@ import pytest
 from subquad.lab.compare.budget import cautions, in_words
 from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Figure
-from subquad.tasks import TASKS, task_class
+from subquad.tasks import learning_tasks, task_class
 
 ACCURACY = Figure("accuracy", True, 1000, "held-out")
 LOSS = Figure("mse", False, 1000, "held-out")
@@ -18,7 +18,6 @@ def run(mixer, key, *values, seconds=60.0):
     return Result(
         mixer=mixer,
         seed=0,
-        path="runs/x",
         held_out={},
         test=None,
         curve=curve,
@@ -63,7 +62,7 @@ def test_what_may_be_chance_is_not_named():
     assert not said([run("linear", "accuracy", 0.7)])
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", learning_tasks())
 def test_a_budget_below_the_task_s_default_is_named(task):
     usual = task_class(task).defaults()
     (unit,) = [u for u in ("steps", "epochs", "minutes") if getattr(usual.training, u) is not None]

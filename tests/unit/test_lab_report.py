@@ -53,7 +53,6 @@ def result(mixer, seed, accuracy):
     return Result(
         mixer=mixer,
         seed=seed,
-        path=f"runs/{mixer}",
         held_out=metrics,
         test=None,
         curve=curve,

@@ -7,7 +7,8 @@ import pytest
 from subquad.cli import app
 from subquad.cli.flags import configure
 from subquad.lab.compare.reproduce import compare_command
-from subquad.tasks import TASKS
+from subquad.lab.compare.teaching import MINUTES
+from subquad.tasks import learning_tasks
 
 #: A value that is not the default, for every kind of field.
 GIVEN = {
@@ -25,7 +26,7 @@ class Stop(Exception):
     """Nothing is trained."""
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", learning_tasks())
 def test_the_command_says_every_setting(task, monkeypatch):
     config = configure(task, "data file.csv", GIVEN[task])
     mixers = ["fnet"] if task == "classify" else ["linear", "none"]
@@ -33,13 +34,13 @@ def test_the_command_says_every_setting(task, monkeypatch):
     assert words[:3] == ["subquad", "compare", "data file.csv"]
     made = []
 
-    def compare(config, mixers, seeds, out, *, test, watch):  # noqa: ARG001
-        made.append((config, mixers, seeds, str(out), test))
+    def compare(config, mixers, seeds, out, *, test, teach, watch):  # noqa: ARG001
+        made.append((config, mixers, seeds, str(out), test, teach))
         raise Stop
 
     monkeypatch.setattr("subquad.lab.compare.experiment.compare", compare)
     with pytest.raises(Stop):
         app.main(words[1:], standalone_mode=False)
     again, *rest = made[0]
-    assert rest == [mixers, 2, "out", "test.csv"]
+    assert rest == [mixers, 2, "out", "test.csv", MINUTES]
     assert again.having(mixers=config.model.mixers) == config

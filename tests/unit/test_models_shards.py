@@ -2,6 +2,7 @@
 and what is said of a folder that cannot be started from."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,10 @@ def test_other_faults_of_a_configuration(tmp_path: Path) -> None:
 READS = "it starts from a run of subquad, or from a folder of transformers"
 
 
-def test_what_is_said_of_a_folder_that_is_no_start(tmp_path: Path) -> None:
+def test_what_is_said_of_a_folder_that_is_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     bert = tmp_path / "bert"
     bert.mkdir()
     with pytest.raises(SubquadError, match=rf"bert: it has no config\.json; {READS}"):
@@ -116,6 +120,8 @@ def test_what_is_said_of_a_folder_that_is_no_start(tmp_path: Path) -> None:
     for opened in (load, lambda folder: transfer.opened(str(folder))):
         with pytest.raises(SubquadError, match="model_type is 't5'; supported are bert, roberta"):
             opened(bert)
-    for name in ("google/fnet-base", "bert-base-uncased", str(bert / "config.json")):
+    for name in ("bert-base-uncased", str(bert / "config.json")):
         with pytest.raises(SubquadError, match=rf"--from {name}: no such folder; {READS}"):
             transfer.opened(name)
+    with pytest.raises(SubquadError, match="google/fnet-base: no such folder; to fetch a model"):
+        transfer.opened("google/fnet-base")

@@ -9,7 +9,7 @@ from subquad.errors import UsageError
 from subquad.mixers import names
 from subquad.models import size
 from subquad.models.size import free_memory, refuse_too_large, size_of
-from subquad.tasks import TASKS, task_class
+from subquad.tasks import learning_tasks, task_class
 from tests.e2e.conftest import ROWS, TINY, csv
 
 
@@ -28,7 +28,7 @@ def fitted(task, tmp_path):
     return task_class(task).fit(config, tmp_path / "store")[0]
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", learning_tasks())
 def test_the_size_is_that_of_the_model_made_and_nothing_is_drawn(task, tmp_path):
     task = fitted(task, tmp_path)
     for mixer in names(causal=task.causal):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from subquad.lab.compare.floors import Floor
-from subquad.lab.compare.runs import Result
+from subquad.lab.compare.runs import Result, plain_result
 from subquad.lab.compare.verdict import Candidate, Figure, Verdict
 from subquad.lab.instruments.layer import Measured
 from subquad.tasks import Config
@@ -72,7 +72,7 @@ class Comparison:
             "mixers": self.mixers,
             "test": self.test,
             "config": json.loads(self.config.to_json()),
-            "runs": [asdict(r) for r in self.runs],
+            "runs": [plain_result(r) for r in self.runs],
             "floors": [[asdict(f) for f in of_seed] for of_seed in self.floors],
             "cost": None if self.measured is None else self.measured.to_dict(),
         }

@@ -31,8 +31,6 @@ class Result:
 
     mixer: str
     seed: int
-    path: str
-    """Relative to the comparison's directory."""
     held_out: dict[str, Any]
     """Metrics of the final weights, so that the held-out set has not chosen the checkpoint."""
     test: dict[str, Any] | None
@@ -49,6 +47,16 @@ class Result:
     tokens_per_second: float
     taught: float = 0.0
     """Seconds of teaching before the training (``teaching``)."""
+
+    @property
+    def path(self) -> str:
+        """Of the run, relative to the comparison's directory."""
+        return f"runs/{run_name(self.mixer, self.seed)}"
+
+
+def plain_result(result: Result) -> dict[str, Any]:
+    """As JSON-serialisable data, with the path of the run."""
+    return asdict(result) | {"path": result.path}
 
 
 def run_name(mixer: str, seed: int) -> str:
@@ -98,7 +106,7 @@ def obtain(
     }
     found = _read(note)
     if found is not None and found["made"] == wanted:
-        result = Result(**found["result"])
+        result = _result(found)
         if test is None or found["test_data"] == content(test):
             return result
     if teach and config.training.start is not None:
@@ -108,8 +116,8 @@ def obtain(
     if found is None or found["made"] != wanted:
         train(begun.config, run, resume=True, watch=_timed(steps, run.name, watch))
     pace = steps or ([found["result"]["seconds_per_step"]] if found else [])
-    result = replace(_examine(config, run, out, test, rows, pace), taught=begun.seconds)
-    text = {"made": wanted, "test_data": test and content(test), "result": asdict(result)}
+    result = replace(_examine(config, run, test, rows, pace), taught=begun.seconds)
+    text = {"made": wanted, "test_data": test and content(test), "result": plain_result(result)}
     checkpoint.write_text(note, json.dumps(text, indent=1) + "\n")
     return result
 
@@ -134,7 +142,6 @@ def _timed(steps: list[float], name: str, watch: Watch) -> Callable[[dict[str, A
 def _examine(
     config: Config,
     run: Path,
-    out: Path,
     test: str | None,
     rows: tuple[Examples, Examples],
     steps: list[float],
@@ -151,7 +158,6 @@ def _examine(
     return Result(
         mixer=",".join(config.model.mixers),
         seed=config.training.seed,
-        path=str(run.relative_to(out)),
         held_out=held,
         test=tested,
         curve=curve,
@@ -188,11 +194,15 @@ def _plain(config: Config) -> dict[str, Any]:
     return found
 
 
+def _result(found: dict[str, Any]) -> Result:
+    return Result(**{name: value for name, value in found["result"].items() if name != "path"})
+
+
 def _read(note: Path) -> dict[str, Any] | None:
     """The result that an earlier comparison stored; None if there is no usable one."""
     try:
         found: dict[str, Any] = json.loads(note.read_text(encoding="utf-8"))
-        Result(**found["result"])
+        _result(found)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if {"made", "test_data"} <= found.keys() else None
