@@ -24,7 +24,7 @@ from subquad.models.size import refuse_too_large
 from subquad.storage import write_text
 from subquad.tasks import Config, Task, check, load_config, task_class
 from subquad.tasks.base import Input, Inputs
-from subquad.tasks.embed import Embed, body_tensors
+from subquad.tasks.bodies import task_of, tensors_of
 from subquad.tasks.registry import meaningless
 
 Item = TypeVar("Item")
@@ -214,7 +214,8 @@ def _batches(examples: Examples, on: torch.device) -> Iterator[Batch]:
 
 
 def load(path: str | Path) -> Run:
-    """Open a run directory, or a folder of ``transformers``, which becomes a run of vectors.
+    """Open a run directory, or a folder of ``transformers``, which becomes a run of ``embed`` or
+    ``language``.
 
     Raises:
         SubquadError: it is missing, incomplete or damaged; the piece is named.
@@ -237,13 +238,13 @@ def load(path: str | Path) -> Run:
 
 
 def _foreign(path: Path) -> Run:
-    """A body without a head, as a run of the task ``embed``."""
+    """A body as it is: a run of the task ``embed`` or ``language``."""
     body = foreign.load(path)
-    task = Embed.of(body)
+    task = task_of(body)
     refuse_too_large(task.model, device())
     model = task.model()
     assert task.tokenizer is not None
-    tensors = body_tensors(body, vocabulary=len(task.tokenizer), length=task.config.data.length)
+    tensors = tensors_of(body, vocabulary=len(task.tokenizer), length=task.config.data.length)
     with torch.no_grad():
         for name, tensor in model.state_dict(keep_vars=True).items():
             tensor.copy_(tensors[name])

@@ -15,14 +15,14 @@ from typing import Any
 from torch import Tensor
 
 from subquad.checkpoint import CONFIG, MODEL
-from subquad.data.tokenizers import Tokenizer
 from subquad.errors import SubquadError, UsageError
 from subquad.models import ModelConfig, foreign
 from subquad.models.foreign.hub import folder_of
 from subquad.models.foreign.sentences import body_of
 from subquad.storage import read_tensors
 from subquad.tasks import Config, load_config, task_class
-from subquad.tasks.embed import Embed, body_tensors
+from subquad.tasks.bodies import task_of, tensors_of
+from subquad.tasks.embed import Embed
 from subquad.tasks.texts import TOKENIZER
 
 #: The shape of a body: all of a model's configuration but what only training sees.
@@ -33,6 +33,7 @@ PIECES = "spiece.model"
 MIXING = ("mixers", "mixer_options", "hybrid")
 #: The usual settings where a run starts from a pretrained body.
 TUNING: dict[str, Any] = {
+    "optimizer": "adamw",
     "lr": 5e-5,
     "new_lr": 10.0,
     "warmup": 0.06,
@@ -45,7 +46,7 @@ TUNING: dict[str, Any] = {
 _READS = "it starts from a run of subquad, or from a folder of transformers"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Start:
     """What a run can begin with."""
 
@@ -58,11 +59,12 @@ class Start:
     """What shapes its body beside the model's configuration."""
     heads: tuple[str, ...]
     tensors: dict[str, Tensor]
+    foreign: bool = False
 
     @property
     def pretrained(self) -> bool:
         """Whether it is a body that was pretrained elsewhere, or was converted from one."""
-        return self.task == Embed.name
+        return self.foreign or self.task == Embed.name
 
 
 def opened(path: str) -> Start:
@@ -104,17 +106,19 @@ def _body_options(config: Config) -> dict[str, Any]:
 
 def _foreign(folder: Path) -> Start:
     body = foreign.load(folder)
-    vocabulary = len(Tokenizer.load(body.tokenizer))
-    tensors = body_tensors(body, vocabulary=vocabulary, length=body.shape.length)
+    task = task_of(body)
+    assert task.tokenizer is not None
+    vocabulary = len(task.tokenizer)
     return Start(
         path=folder,
-        task="embed",
+        task=task.name,
         model=body.config,
         length=body.length,
         tokenizer=str(body.tokenizer),
-        options={"pooling": body.pooling, "special_tokens": True},
-        heads=("head",),
-        tensors=tensors,
+        options=_body_options(task.config),
+        heads=task.heads or ("head",),
+        tensors=tensors_of(body, vocabulary=vocabulary, length=body.shape.length),
+        foreign=True,
     )
 
 
@@ -171,10 +175,13 @@ def _tuning(config: Config, start: Start, given: Collection[str]) -> dict[str, A
     """The usual settings for tuning pretrained weights, as far as the task has them."""
     budget = {"steps", "epochs", "minutes"} & set(given)
     usual = {"dropout": start.model.dropout} | TUNING
+    left_out = {"epochs", "least_steps"} if budget else set()
+    if task_class(config.task).causal:
+        left_out = {"epochs", "least_steps", "batch"}  # of windows, not of short rows
     return {
         n: value
         for n, value in usual.items()
-        if config.part_of(n) is not None and not (n in ("epochs", "least_steps") and budget)
+        if config.part_of(n) is not None and n not in left_out
     }
 
 

@@ -119,10 +119,11 @@ def command(run: Path, as_json: bool, **values: Any) -> None:
     Models with linear attention run in the C++ step engine, with a state of fixed size and constant
     time per token. Other causal models run in torch.
     """
+    from subquad.models.foreign.hub import folder_of
     from subquad.run import load
     from subquad.tasks.outputs import TextOutput
 
-    loaded = load(run)
+    loaded = load(folder_of(str(run)))
     if isinstance(loaded.task.generates(), TextOutput):
         _refuse(values, _IMAGES, f"is for images, but {run} generates texts")
         document, text = _texts(loaded, as_json, **values)

@@ -190,7 +190,7 @@ class _Job:
         if row.ended:
             return
         row.tokens += 1
-        if token == self.task.start:
+        if token == self.task.end:
             row.ended = "end"
             return
         self._say(row, row.stream.push(token))
@@ -216,12 +216,12 @@ class _Job:
                 torch.tensor([ids]),
                 self.length,
                 beams=self.request.beams,
-                end=self.task.start,
+                end=self.task.end,
                 watch=partial(self._searched, n, len(prompts)),
             )
             state_bytes, name = decoder.nbytes // self.request.beams, decoder.name
             for beam in found[: self.request.samples]:
-                own = [t for t in beam.tokens if t != self.task.start]
+                own = [t for t in beam.tokens if t != self.task.end]
                 stream = TextStream(self.task.tokenizer.decode, after=ids)
                 text = prompt + "".join(map(stream.push, own)) + stream.finish()
                 ended = "end" if len(own) < len(beam.tokens) else "length"

@@ -97,8 +97,7 @@ class Task(ABC):
     heads: ClassVar[tuple[str, ...]] = ("head",)
     """Names of the modules on top of the model's body, which other tasks do not reuse."""
     keeps_heads: ClassVar[bool] = True
-    """Whether the same task on other data can reuse the heads: False if they depend on the data's
-    classes or numbers."""
+    """Whether the same task on other data can reuse the heads, which may depend on the classes."""
 
     learns: ClassVar[bool] = True
     """Whether its runs are trained from data."""

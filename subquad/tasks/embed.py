@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from torch import Tensor, nn
+from torch import nn
 
 from subquad.data.batches import Batch, Examples
 from subquad.data.source import Source
 from subquad.data.tokenizers import Tokenizer
 from subquad.errors import UsageError
 from subquad.mixers import ATTENTION
-from subquad.models import ModelConfig, foreign, tables
+from subquad.models import ModelConfig, foreign
 from subquad.models.embedder import Embedder
 from subquad.tasks.base import Loss, Score
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
@@ -99,14 +99,3 @@ class Embed(PooledTask):
 
     def about(self, model: nn.Module) -> dict[str, Any]:  # noqa: ARG002
         return {"outputs": f"one vector per text, pooled by {self.config.options.pooling}"}
-
-
-def body_tensors(body: foreign.Body, *, vocabulary: int, length: int) -> dict[str, Tensor]:
-    """A body's tensors with as many tokens and positions as a run needs."""
-    made = dict(body.tensors)
-    for name, tensor in body.tensors.items():
-        if name.endswith("embedding.tokens.weight"):
-            made[name] = tables.tokens(tensor, vocabulary, str(body.tokenizer.parent))
-        elif name.endswith("embedding.positions.weight"):
-            made[name] = tables.positions(tensor, length)
-    return made

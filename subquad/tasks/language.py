@@ -1,7 +1,7 @@
 """Causal language modelling: predict the next byte or token from all before it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,8 +13,8 @@ from subquad.data.ragged import Ragged, Windows
 from subquad.data.source import Source, open_source
 from subquad.data.store import tokenised
 from subquad.data.tokenizers import Tokenizer
-from subquad.errors import SubquadError
-from subquad.models import CausalModel, ModelConfig
+from subquad.errors import SubquadError, UsageError
+from subquad.models import CausalModel, ModelConfig, foreign
 from subquad.tasks.causal import CausalTask
 from subquad.tasks.config import Config, DataConfig, TaskOptions, TrainConfig
 from subquad.tasks.doubts import about_words
@@ -33,6 +33,20 @@ from subquad.tasks.texts import (
 _LOSES = "bits per byte are not reported, because the tokenizer cannot reproduce this text exactly"
 
 
+@dataclass(frozen=True)
+class LanguageOptions(TaskOptions):
+    """Options of ``language``."""
+
+    start_token: str | None = field(
+        default=None, metadata={"body": True, "omitted": "an id of its own"}
+    )
+    """Token of the tokenizer that stands before every text."""
+    end_token: str | None = field(
+        default=None, metadata={"body": True, "omitted": "the start token"}
+    )
+    """Token of the tokenizer that ends a text where the model predicts it."""
+
+
 class Language(CausalTask):
     """All texts are joined into one stream, with a start token before each, and cut into windows of
     ``length`` tokens.
@@ -46,13 +60,15 @@ class Language(CausalTask):
     settled: ClassVar[tuple[str, ...]] = ("length", "positions")
     unused: ClassVar[frozenset[str]] = frozenset({"label", "pair", "types"})
     tokenizer: Tokenizer
+    Options: ClassVar[type[TaskOptions]] = LanguageOptions
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
         self.config = config
         self.tokenizer = tokenizer
-        separator = tokenizer.separator
+        usual = len(tokenizer) if tokenizer.separator is None else tokenizer.separator
         #: Stands before every text.
-        self.start = len(tokenizer) if separator is None else separator
+        self.start = _known(tokenizer, "start_token", config.options.start_token, usual)
+        self.end = _known(tokenizer, "end_token", config.options.end_token, self.start)
 
     @classmethod
     def defaults(cls) -> Config:
@@ -72,7 +88,7 @@ class Language(CausalTask):
                 dropout=0.0,
             ),
             training=TrainConfig(minutes=10, batch=4, lr=4e-3, optimizer="muon"),
-            options=TaskOptions(),
+            options=LanguageOptions(),
         )
 
     @classmethod
@@ -106,6 +122,19 @@ class Language(CausalTask):
         if doubt := about_words(tokenizer, held_out if size else stored.examples):
             task.notes = [*task.notes, doubt]
         return task, task._windows(stream[:here], None), held_out
+
+    @classmethod
+    def of(cls, body: foreign.Body) -> "Language":
+        """The task of a loaded body."""
+        usual = cls.defaults()
+        tokenizer = Tokenizer.load(body.tokenizer)
+        start, end = (i if i is None else tokenizer.token(i) or None for i in body.ends)
+        data = replace(usual.data, length=body.length, tokenizer=str(body.tokenizer))
+        training = replace(usual.training, precision="fp32")
+        config = replace(usual, data=data, model=body.config, training=training)
+        return cls(
+            replace(config, options=LanguageOptions(start_token=start, end_token=end)), tokenizer
+        )
 
     def save(self, run: Path) -> None:
         self.tokenizer.save(run / TOKENIZER)
@@ -146,13 +175,23 @@ class Language(CausalTask):
         return Ragged.of(np.concatenate([[self.start], row]).astype(np.int32) for row in rows)
 
     def generates(self) -> TextOutput:
-        return TextOutput(self.tokenizer, self.start)
+        return TextOutput(self.tokenizer, self.start, self.end)
 
     def units(self, bits: float, count: int, examples: Examples) -> dict[str, Any]:
         measured = {"bits_per_token": bits / count, "perplexity_per_token": 2 ** (bits / count)}
         return (
             measured if not examples.bytes else {"bits_per_byte": bits / examples.bytes} | measured
         )
+
+
+def _known(tokenizer: Tokenizer, option: str, token: str | None, usual: int) -> int:
+    """The id of a token that was named, or the ``usual`` one."""
+    if token is None:
+        return usual
+    if (found := tokenizer.special(token)) is None:
+        flag = option.replace("_", "-")
+        raise UsageError(f"--{flag} {token!r} is not a token of the tokenizer")
+    return found
 
 
 def _places(model: ModelConfig) -> str:

@@ -14,7 +14,9 @@ class TextOutput:
 
     tokenizer: Tokenizer
     start: int
-    """The token before every text, which also ends a text when it is predicted."""
+    """The token before every text."""
+    end: int
+    """The token that ends a text when it is predicted: usually ``start``."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,8 @@ from subquad.models.foreign import sentences
 from subquad.models.foreign.about import CONFIG, About
 from subquad.models.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from subquad.models.foreign.family import Family, Shape
+from subquad.models.foreign.gpt2 import GPT2
+from subquad.models.foreign.llama import LLAMA, MISTRAL, QWEN2
 from subquad.models.foreign.names import to_ours, to_theirs
 from subquad.models.model import Pooling
 from subquad.storage import refuse_no_numbers, write_tensors, write_text
@@ -33,7 +35,8 @@ TOKENIZERS = ("tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "toke
 
 #: model_type → family.
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT)
+    family.name: family
+    for family in (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2, LLAMA, MISTRAL, QWEN2)
 }
 
 
@@ -48,6 +51,7 @@ class Body:
         tokenizer: its file.
         pooling: how its maker summarises a row.
         length: tokens that it is meant to read at most, of those it has positions for.
+        ends: the ids that stand before and end a text, of causal bodies.
         heads: how many tensors of heads were left out.
     """
 
@@ -58,6 +62,7 @@ class Body:
     pooling: Pooling
     length: int
     heads: int
+    ends: tuple[int | None, int | None] = (None, None)
 
     @property
     def config(self) -> ModelConfig:
@@ -101,7 +106,9 @@ def load(folder: str | Path) -> Body:
     tensors = family.coming(to_ours(family.table, found, str(path)), shape)
     _check_sizes(path, tensors, shape, family)
     length = min(shape.length, said.length or shape.length)
-    return Body(family, shape, tensors, tokenizer, said.pooling or family.pooling, length, heads)
+    ends = (about.token("bos_token_id"), about.token("eos_token_id"))
+    pooling = said.pooling or family.pooling
+    return Body(family, shape, tensors, tokenizer, pooling, length, heads, ends)
 
 
 def save(body: Body, folder: str | Path) -> None:
@@ -114,7 +121,9 @@ def save(body: Body, folder: str | Path) -> None:
     folder, family = Path(folder), body.family
     if others := sorted(set(body.config.layer_mixers()) - {ATTENTION}):
         raise SubquadError(f"transformers' {family.name} has no layers of {', '.join(others)}")
-    tensors = to_theirs(family.table, family.going(body.tensors, body.shape), family.name)
+    tensors = to_theirs(
+        family.table, family.going(body.tensors, body.shape), body.config.d, family.name
+    )
     about = {
         "architectures": [family.architecture],
         "model_type": family.name,
@@ -177,7 +186,7 @@ def _check_sizes(path: Path, tensors: dict[str, Tensor], shape: Shape, family: F
     wanted = {
         name: list(tensor.shape)
         for name, tensor in model.state_dict().items()
-        if not name.startswith("head.")
+        if family.causal or not name.startswith("head.")
     }
     missing = sorted(wanted.keys() - tensors.keys())
     wrong = [

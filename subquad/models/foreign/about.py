@@ -48,6 +48,12 @@ class About:
             raise SubquadError(f"{self.where}: {name} is {value!r}; expected a number")
         return float(value)
 
+    def token(self, name: str) -> int | None:
+        """The id of a token, the first one if there are several; None if there is none."""
+        value = self.found.get(name)
+        value = value[0] if isinstance(value, list) and value else value
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
     def one_of(self, name: str, usual: Any, known: Sequence[Any]) -> Any:
         """One of the ``known`` values; others are not supported.
 

@@ -41,8 +41,8 @@ def to_ours(table: Table, found: Mapping[str, Tensor], where: str) -> dict[str, 
     return made
 
 
-def to_theirs(table: Table, given: Mapping[str, Tensor], family: str) -> dict[str, Tensor]:
-    """Our tensors under their names.
+def to_theirs(table: Table, given: Mapping[str, Tensor], d: int, family: str) -> dict[str, Tensor]:
+    """Our tensors under their names, for a model of width ``d``.
 
     Raises:
         SubquadError: a tensor has no place in this family.
@@ -54,9 +54,18 @@ def to_theirs(table: Table, given: Mapping[str, Tensor], family: str) -> dict[st
         if theirs is None:
             raise SubquadError(f"transformers' {family} has no place for {name}")
         kind = kind if _row(table, module) else ""
-        for part, piece in zip(theirs, tensor.chunk(len(theirs)), strict=True):
+        for part, piece in zip(theirs, _pieces(tensor, len(theirs), d), strict=True):
             made[_named(part, kind)] = piece.contiguous().clone()
     return made
+
+
+def _pieces(tensor: Tensor, count: int, d: int) -> tuple[Tensor, ...]:
+    """The parts of a concatenation: equal ones, but for queries, keys and values, of which the
+    latter two may be in fewer heads."""
+    if count == 3:
+        few = (len(tensor) - d) // 2
+        return tensor.split([d, few, few])
+    return tensor.chunk(count)
 
 
 def _row(table: Table, module: str) -> list[str] | None:
