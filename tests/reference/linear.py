@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 VARIANTS = {
-    "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
+    "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax", "hedgehog", "t2r")],
     "causal": [{"form": name} for name in ("quadratic", "recurrent")],
 }
 
@@ -24,6 +24,21 @@ def phi(name, x):
     raise KeyError(f"the reference of linear attention lacks the feature map {name!r}")
 
 
+def learned(name, x, weight, bias):
+    """The maps of Hedgehog and T2R, with the weights of one head, of its queries or its keys."""
+    y = [sum(x[r] * weight[r][c] for r in range(len(x))) + bias[0][c] for c in range(len(x))]
+    if name == "t2r":
+        return phi("relu", y)
+    return np.concatenate([phi("softmax", y), phi("softmax", [-c for c in y])])
+
+
+def mapped(name, x, weights, side, h):
+    """φ of a query (side q) or key (side k) of head h."""
+    if name not in ("hedgehog", "t2r"):
+        return phi(name, x)
+    return learned(name, x, weights[f"maps.{side}.weight"][h], weights[f"maps.{side}.bias"][h])
+
+
 def attention(x, weights, heads, feature_map, reads):
     """Eq. (3): V'_i = Σ_j sim(Q_i, K_j) V_j / Σ_j sim(Q_i, K_j), sim(q, k) = φ(q)·φ(k); zero
     where no key is similar at all."""
@@ -36,9 +51,10 @@ def attention(x, weights, heads, feature_map, reads):
         head = slice(h * k, (h + 1) * k)
         for i in range(t):
             numerator, denominator = np.zeros(k), 0.0
-            phi_q = phi(feature_map, w_q[head] @ x[i] + b_q[head])
+            phi_q = mapped(feature_map, w_q[head] @ x[i] + b_q[head], weights, "q", h)
             for j in reads(i):
-                sim = phi_q @ phi(feature_map, w_k[head] @ x[j] + b_k[head])
+                phi_k = mapped(feature_map, w_k[head] @ x[j] + b_k[head], weights, "k", h)
+                sim = phi_q @ phi_k
                 numerator += sim * (w_v[head] @ x[j] + b_v[head])
                 denominator += sim
             if denominator > 0:
