@@ -100,7 +100,9 @@ class Maps(nn.Module):
         if self.learned:
             self.q, self.k = LEARNED_MAPS[name](heads, k), LEARNED_MAPS[name](heads, k)
 
-    def forward(self, q: Heads, k: Heads) -> tuple[Mapped, Mapped]:
+    def forward(
+        self, q: Float[Tensor, "b h q k"], k: Float[Tensor, "b h s k"]
+    ) -> tuple[Float[Tensor, "b h q f"], Float[Tensor, "b h s f"]]:
         """Queries and keys, mapped if the map is learned."""
         return (self.q(q), self.k(k)) if self.learned else (q, k)
 
