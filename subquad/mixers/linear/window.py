@@ -45,7 +45,7 @@ class Window(nn.Module):
         if x.shape[1] == 0:
             return x
         x, real = _compact(x, mask)
-        read = self._read(projections, maps, x, real)
+        read = self._read(projections, maps, x, real, masked=mask is not None)
         y = windowed.FORMS[form](read, self._log_gamma(read), self.size)
         return _spread(projections.merge(y.to(x.dtype)), mask)
 
@@ -61,7 +61,7 @@ class Window(nn.Module):
         """The layer's output, of which padding is arbitrary, and the state after it."""
         given = x.shape[1]
         x, real = _compact(x, mask)
-        read = self._read(projections, maps, x, real, state)
+        read = self._read(projections, maps, x, real, state, masked=mask is not None)
         if given == 0:
             return x, read.start
         if form == "auto":
@@ -102,6 +102,8 @@ class Window(nn.Module):
         x: Sequence,
         real: Mask,
         state: WindowState | None = None,
+        *,
+        masked: bool = True,
     ) -> Read:
         """The tokens of ``x`` behind those that the state holds."""
         q, k, v = projections.split(x)
@@ -116,10 +118,11 @@ class Window(nn.Module):
             )
             at = torch.arange(k.shape[2], device=x.device)
             real = at < (held + real.sum(1)).unsqueeze(-1)
-        hidden = ~real[:, None, :, None]
         q_in, k_in = maps(q, k)
-        phi_q, phi_k = maps.phi(q_in), maps.phi(k_in).masked_fill(hidden, 0)
-        v = v.masked_fill(hidden, 0)
+        phi_q, phi_k = maps.phi(q_in), maps.phi(k_in)
+        if masked or state is not None:
+            hidden = ~real[:, None, :, None]
+            phi_k, v = phi_k.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
         if start is None:
             start = windowed_causal.empty_state(v, k.shape[-1], phi_k.shape[-1], self.size)
         return Read(q, phi_q, k, phi_k, v, real, held, start)

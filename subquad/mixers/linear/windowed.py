@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from subquad.mixers.base import State, at_own_precision, divide
+from subquad.mixers.base import State, at_own_precision
 from subquad.mixers.native import ordinary
 from subquad.shapes import Heads, Mask, Sequence, Values
 
@@ -62,10 +62,12 @@ def mean_of_both(
     log_gamma: Float[Tensor, "h"],
 ) -> Values:
     """V' of softmax attention over the window, and of the sums over what is outside."""
-    empty = denominator == 0
-    log_far = denominator.masked_fill(empty, 1).log() + log_gamma.unsqueeze(-1)
-    w = torch.sigmoid(log_near - log_far).masked_fill(empty, 1).unsqueeze(-1)  # Eq. (W4)
-    return w * near + (1 - w) * divide(numerator, denominator.unsqueeze(-1))  # Eq. (W3)
+    empty = denominator < torch.finfo(denominator.dtype).tiny
+    denominator = denominator.masked_fill(empty, 1)
+    log_far = denominator.log() + log_gamma.unsqueeze(-1)
+    w = torch.sigmoid(log_near - log_far).masked_fill(empty, 1)  # Eq. (W4)
+    far = torch.sigmoid(log_far - log_near).masked_fill(empty, 0) / denominator
+    return torch.addcmul(w.unsqueeze(-1) * near, far.unsqueeze(-1), numerator)  # Eq. (W3)
 
 
 def softmax_over(
