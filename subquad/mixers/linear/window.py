@@ -65,8 +65,9 @@ class Window(nn.Module):
         if given == 0:
             return x, read.start
         if form == "auto":
-            few = state is not None and given <= 2 * self.size
-            form = "quadratic" if few or torch.compiler.is_exporting() else "chunked"
+            exporting = torch.compiler.is_exporting()  # chunks would fix the length of the graph
+            few = exporting or (state is not None and given <= 2 * self.size)
+            form = "quadratic" if few else "chunked"
         y = windowed_causal.FORMS[form](read, self._log_gamma(read), self.size)
         return _spread(projections.merge(y.to(x.dtype)), mask), windowed_causal.after(
             read, self.size
@@ -109,7 +110,7 @@ class Window(nn.Module):
         q, k, v = projections.split(x)
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k, v = q.to(wide), k.to(wide), v.to(wide)
-        held, start = x.new_zeros(len(x), dtype=torch.long), state
+        held, start = x.new_zeros(x.shape[0], dtype=torch.long), state
         if state is not None:
             held = state.held.long()
             k, v = (

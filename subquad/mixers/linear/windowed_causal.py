@@ -42,7 +42,7 @@ def joined(
     room = old.shape[2]
     at = torch.arange(room + new.shape[2], device=new.device)
     ends = held.unsqueeze(-1)
-    place = torch.where(at < ends, at, (at + room - ends).clamp(max=len(at) - 1))
+    place = torch.where(at < ends, at, (at + room - ends).clamp(max=at.shape[0] - 1))
     return _taken(torch.cat([old, new], dim=2), place)
 
 
