@@ -46,7 +46,7 @@ class LinearAttention(Mixer):
         window: tokens per block of a window of softmax attention (``windowed``); 0 for none.
         form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
             and the tensors are on the CPU, otherwise ``sums``. With a window, one of
-            ``windowed.FORMS``, or ``"auto"``: ``sums``.
+            ``windowed.FORMS``, or ``"auto"``: ``sums``, and ``quadratic`` under ``torch.export``.
     """
 
     def __init__(
@@ -66,8 +66,7 @@ class LinearAttention(Mixer):
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
         if self.window is not None:
-            form = "sums" if self.form == "auto" else self.form
-            y = self.window.bidirectional(self.projections, self.maps, x, mask, form)
+            y = self.window.bidirectional(self.projections, self.maps, x, mask, self.form)
             return zero_padding(y, mask)
         q, k, v = self.projections.split(zero_padding(x, mask))
         q, k = self.maps(q, k)
@@ -84,7 +83,7 @@ class LinearAttention(Mixer):
 
     def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
         made = copy.copy(self)
-        made.form = "sums"
+        made.form = "sums" if self.window is None else "quadratic"
         return made
 
     def page_layer(self) -> PageLayer:

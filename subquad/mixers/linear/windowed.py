@@ -119,8 +119,8 @@ class Blocks:
 
     def __init__(self, t: int, size: int, *, after: bool) -> None:
         self.t, self.size = t, size
-        self.fill = -t % size if t else size
-        self.many = (t + self.fill) // size
+        self.many = (t + size - 1) // size or 1
+        self.fill = self.many * size - t
         self.wide = (3 if after else 2) * size
         self.end = size if after else 0
 
