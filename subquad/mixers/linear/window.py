@@ -85,8 +85,8 @@ class Window(nn.Module):
         eye = torch.eye(t, dtype=read.v.dtype, device=x.device)
         weights = eye.expand(*read.v.shape[:2], t, t)
         weights = weights.masked_fill(~real[:, None, :, None], 0)
-        room = read.start.s.new_zeros(*read.start.s.shape[:3], t)
-        start = replace(read.start, s=room)
+        k, f = read.k.shape[-1], read.phi_k.shape[-1]
+        start = windowed_causal.empty_state(weights, k, f, self.size)
         form = (windowed_causal if causal else windowed).quadratic
         found = form(replace(read, v=weights, start=start), self._log_gamma(read), self.size)
         if mask is not None:
