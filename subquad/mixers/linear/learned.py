@@ -100,11 +100,17 @@ class Maps(nn.Module):
         if self.learned:
             self.q, self.k = LEARNED_MAPS[name](heads, k), LEARNED_MAPS[name](heads, k)
 
-    def forward(
-        self, q: Float[Tensor, "b h q k"], k: Float[Tensor, "b h s k"]
-    ) -> tuple[Float[Tensor, "b h q f"], Float[Tensor, "b h s f"]]:
+    def forward(self, q: Heads, k: Heads) -> tuple[Mapped, Mapped]:
         """Queries and keys, mapped if the map is learned."""
         return (self.q(q), self.k(k)) if self.learned else (q, k)
+
+    def of_queries(self, q: Heads) -> Mapped:
+        """φ(Q), whether the map is learned or fixed."""
+        return self.q(q) if self.learned else self.phi(q)
+
+    def of_keys(self, k: Heads) -> Mapped:
+        """φ(K)."""
+        return self.k(k) if self.learned else self.phi(k)
 
 
 def identity(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from subquad.mixers.base import State, zero_padding
 from subquad.mixers.capabilities import Channel, Explanation
-from subquad.mixers.linear import windowed, windowed_causal
+from subquad.mixers.linear import windowed, windowed_causal, windowed_step
 from subquad.mixers.linear.learned import Maps
 from subquad.mixers.linear.windowed import Read, WindowState
 from subquad.mixers.projections import Projections
@@ -61,19 +61,35 @@ class Window(nn.Module):
         form: str,
     ) -> tuple[Sequence, WindowState]:
         """The layer's output, of which padding is arbitrary, and the state after it."""
-        given = x.shape[1]
+        given, exporting = x.shape[1], torch.compiler.is_exporting()
+        if form == "auto" and state is not None and given == 1 and not exporting:
+            return self._step(projections, maps, x, mask, state)
         x, real = _compact(x, mask)
         read = self._read(projections, maps, x, real, state, masked=mask is not None)
         if given == 0:
             return x, read.start
         if form == "auto":
-            exporting = torch.compiler.is_exporting()  # chunks would fix the length of the graph
+            # Chunks would fix the length of a graph.
             few = exporting or (state is not None and given <= 2 * self.size)
             form = "quadratic" if few else "chunked"
         y = windowed_causal.FORMS[form](read, self._log_gamma(read), self.size)
         return _spread(projections.merge(y.to(x.dtype)), mask), windowed_causal.after(
             read, self.size
         )
+
+    def _step(
+        self,
+        projections: Projections,
+        maps: Maps,
+        x: Sequence,
+        mask: Mask | None,
+        state: WindowState,
+    ) -> tuple[Sequence, WindowState]:
+        x, real = _compact(x, mask)
+        q, k, v = (part.to(state.s.dtype) for part in projections.split(x))
+        held = windowed_step.appended(state, k, v, real[:, 0])
+        y = windowed_step.step(q, maps.of_queries(q), held, self.balance.to(q.dtype))
+        return projections.merge(y.to(x.dtype)), windowed_step.left(held, maps.of_keys, self.size)
 
     def explain(
         self, projections: Projections, maps: Maps, x: Sequence, mask: Mask | None, *, causal: bool
@@ -121,8 +137,7 @@ class Window(nn.Module):
             )
             at = torch.arange(k.shape[2], device=x.device)
             real = at < (held + real.sum(1)).unsqueeze(-1)
-        q_in, k_in = maps(q, k)
-        phi_q, phi_k = maps.phi(q_in), maps.phi(k_in)
+        phi_q, phi_k = maps.of_queries(q), maps.of_keys(k)
         if masked or state is not None:
             hidden = ~real[:, None, :, None]
             phi_k, v = phi_k.masked_fill(hidden, 0), v.masked_fill(hidden, 0)
