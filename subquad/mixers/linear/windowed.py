@@ -95,7 +95,7 @@ def fused_softmax_over(
     q: Float[Tensor, "b n q k"],
     k: Float[Tensor, "b n s k"],
     v: Float[Tensor, "b n s m"],
-    allowed: Bool[Tensor, "#b n #q s"],
+    allowed: Bool[Tensor, "#b #n #q s"],
 ) -> tuple[Float[Tensor, "b n q m"], Float[Tensor, "b n q"]]:
     """The same by torch's fused kernel for CPUs, without gradients."""
     bias = torch.zeros(allowed.shape, dtype=q.dtype).masked_fill_(~allowed, _nothing(q.dtype))

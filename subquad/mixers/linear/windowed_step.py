@@ -12,7 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from subquad.mixers.base import at_own_precision
-from subquad.mixers.linear.windowed import WindowState, mean_of_both, softmax_over
+from subquad.mixers.linear.windowed import (
+    WindowState,
+    fused_softmax_over,
+    mean_of_both,
+    served,
+    softmax_over,
+)
 
 
 @at_own_precision
@@ -25,7 +31,8 @@ def step(
     """V' of the last token that ``state`` holds."""
     at = torch.arange(state.k.shape[2], device=q.device)
     allowed = (at < state.held.unsqueeze(-1))[:, None, None]
-    near, log_near = softmax_over(q, state.k, state.v, allowed)
+    attention = fused_softmax_over if served(q) else softmax_over
+    near, log_near = attention(q, state.k, state.v, allowed)
     denominator = (phi_q @ state.z.unsqueeze(-1)).squeeze(-1)
     return mean_of_both(near, log_near, phi_q @ state.s, denominator, log_gamma)
 
@@ -36,13 +43,13 @@ def appended(
     v: Float[Tensor, "b h 1 m"],
     real: Bool[Tensor, "b"],
 ) -> WindowState:
-    """The state with one more token, in the rows where it is real."""
-    at = torch.arange(state.k.shape[2], device=k.device)
-    here = ((at == state.held.unsqueeze(-1)) & real.unsqueeze(-1))[:, None, :, None]
+    """The state with one more token, in the rows where it is real. In the others its place, which
+    is read by nobody, is taken by the next one."""
+    place = state.held.long()[:, None, None, None]
     return replace(
         state,
-        k=torch.where(here, k, state.k),
-        v=torch.where(here, v, state.v),
+        k=state.k.scatter(2, place.expand_as(k), k),
+        v=state.v.scatter(2, place.expand_as(v), v),
         held=state.held + real,
     )
 
