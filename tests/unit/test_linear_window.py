@@ -72,6 +72,15 @@ def test_blocks_in_fp32_are_the_definition(
     close(found, expected, "in blocks", 1e-5 if scale <= 1 else 1e-4)
 
 
+@pytest.mark.parametrize("t", [3, 4, 40])
+@directions
+def test_running_sums_are_the_product(causal: bool, t: int, monkeypatch: pytest.MonkeyPatch):
+    window, x = mixer("linear", causal, window=2).double(), rows(t).double()
+    expected = window(x).detach()
+    monkeypatch.setattr(windowed, "MANY", 0)
+    close(window(x).detach(), expected, "running sums", 1e-11)
+
+
 @directions
 def test_fused_attention_changes_nothing(causal: bool):
     """Without gradients torch's kernel is used, and it is seen to be."""

@@ -108,6 +108,11 @@ def served(q: Heads) -> bool:
     return ordinary(q) and not torch.is_grad_enabled()
 
 
+#: Up to so many blocks, their running sums are fastest as one product with a matrix of zeros and
+#: ones; its cost grows with the square of their number.
+MANY = 512
+
+
 class Blocks:
     """How ``t`` tokens lie in blocks.
 
@@ -143,10 +148,19 @@ class Blocks:
     def outside(self, parts: Float[Tensor, "b h n *w"]) -> Float[Tensor, "b h n *w"]:
         """For every block, the sum of the parts of the blocks outside its windows. The sums are
         added up, never subtracted: nothing outside is exactly zero."""
+        if self.many > MANY:
+            behind = _earlier(parts)
+            return behind + _earlier(parts.flip(2)).flip(2) if self.end else behind
         at = torch.arange(self.many, device=parts.device)
         behind = at.unsqueeze(-1) - at
         wanted = behind.abs() > 1 if self.end else behind > 1
         return (wanted.to(parts.dtype) @ parts.flatten(3)).view_as(parts)
+
+
+def _earlier(parts: Float[Tensor, "b h n *w"]) -> Float[Tensor, "b h n *w"]:
+    """For every block, the sum of those before the one before it."""
+    zeros = torch.zeros_like(parts[:, :, :2])
+    return torch.cat([zeros, parts.cumsum(2)], dim=2)[:, :, : parts.shape[2]]
 
 
 def near_blocks(q: Heads, k: Heads, v: Values, real: Mask, blocks: Blocks) -> tuple[Values, Logs]:
