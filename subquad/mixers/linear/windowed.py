@@ -74,9 +74,9 @@ def softmax_over(
     q: Float[Tensor, "*b q k"],
     k: Float[Tensor, "*b s k"],
     v: Float[Tensor, "*b s m"],
-    allowed: Bool[Tensor, "*#b #q s"],
+    allowed: Bool[Tensor, "... s"],
 ) -> tuple[Float[Tensor, "*b q m"], Float[Tensor, "*b q"]]:
-    """Softmax attention and the logarithm of its divisor. A query that may read nothing gets an
+    """Softmax attention and the logarithm of its divisor; ``allowed`` is broadcast. A query that may read nothing gets an
     arbitrary mean, and the logarithm of a very small number."""
     scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     scores = scores.masked_fill(~allowed, _nothing(q.dtype))
