@@ -76,8 +76,8 @@ def softmax_over(
     v: Float[Tensor, "*b s m"],
     allowed: Bool[Tensor, "... s"],
 ) -> tuple[Float[Tensor, "*b q m"], Float[Tensor, "*b q"]]:
-    """Softmax attention and the logarithm of its divisor; ``allowed`` is broadcast. A query that may read nothing gets an
-    arbitrary mean, and the logarithm of a very small number."""
+    """Softmax attention and the logarithm of its divisor; ``allowed`` is broadcast. A query that
+    may read nothing gets an arbitrary mean, and the logarithm of a very small number."""
     scores = (q / math.sqrt(q.shape[-1])) @ k.mT
     scores = scores.masked_fill(~allowed, _nothing(q.dtype))
     largest = scores.amax(-1, keepdim=True).detach()
