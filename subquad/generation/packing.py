@@ -75,7 +75,11 @@ def _unsupported_layer(model: CausalModel) -> str | None:
     found: dict[tuple[str, str], int] = {}
     above = False
     for i, mixer in enumerate(_mixers(model)):
-        layer, name = mixer.engine_layer(), type(mixer).__name__
+        name = type(mixer).__name__
+        try:
+            layer = mixer.engine_layer()
+        except UsageError as refusal:
+            return f"layer {i} is {name}; {refusal}"
         if layer is None:
             return f"layer {i} is {name}; the engine supports {', '.join(known())}"
         if above and layer.kind == "local":

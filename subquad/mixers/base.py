@@ -163,7 +163,11 @@ class CausalMixer(Mixer):
         return self.scan(nothing)[1]
 
     def engine_layer(self) -> EngineLayer | None:
-        """The mixer as a layer of the C++ step engine; None if the engine cannot run it."""
+        """The mixer as a layer of the C++ step engine; None if the engine cannot run it.
+
+        Raises:
+            UsageError: the engine runs the mixer, but not with these options; they are named.
+        """
         return None
 
 

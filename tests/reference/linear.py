@@ -5,9 +5,15 @@ import math
 import numpy as np
 
 VARIANTS = {
-    "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax")],
+    "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax", "hedgehog", "t2r")],
     "causal": [{"form": name} for name in ("quadratic", "recurrent")],
 }
+VARIANTS["both"] += [
+    {"window": 1},
+    {"window": 3, "feature_map": "hedgehog"},
+    {"window": 16, "feature_map": "relu"},
+    {"window": 5, "form": "quadratic"},
+]
 
 
 def phi(name, x):
@@ -24,9 +30,25 @@ def phi(name, x):
     raise KeyError(f"the reference of linear attention lacks the feature map {name!r}")
 
 
-def attention(x, weights, heads, feature_map, reads):
+def learned(name, x, weight, bias):
+    """The maps of Hedgehog and T2R, with the weights of one head, of its queries or its keys."""
+    y = [sum(x[r] * weight[r][c] for r in range(len(x))) + bias[0][c] for c in range(len(x))]
+    if name == "t2r":
+        return phi("relu", y)
+    return np.concatenate([phi("softmax", y), phi("softmax", [-c for c in y])])
+
+
+def mapped(name, x, weights, side, h):
+    """φ of a query (side q) or key (side k) of head h."""
+    if name not in ("hedgehog", "t2r"):
+        return phi(name, x)
+    return learned(name, x, weights[f"maps.{side}.weight"][h], weights[f"maps.{side}.bias"][h])
+
+
+def attention(x, weights, heads, feature_map, window, reads):
     """Eq. (3): V'_i = Σ_j sim(Q_i, K_j) V_j / Σ_j sim(Q_i, K_j), sim(q, k) = φ(q)·φ(k); zero
-    where no key is similar at all."""
+    where no key is similar at all. With a window (LoLCATs), sim(q, k) is exp(qᵀk/√k) where the
+    blocks of i and j are one another or neighbours, and γ φ(q)·φ(k) elsewhere."""
     t, d = x.shape
     k = d // heads
     w_q, w_k, w_v = np.split(weights["projections.qkv.weight"], 3)
@@ -36,9 +58,15 @@ def attention(x, weights, heads, feature_map, reads):
         head = slice(h * k, (h + 1) * k)
         for i in range(t):
             numerator, denominator = np.zeros(k), 0.0
-            phi_q = phi(feature_map, w_q[head] @ x[i] + b_q[head])
+            q_i = w_q[head] @ x[i] + b_q[head]
+            phi_q = mapped(feature_map, q_i, weights, "q", h)
             for j in reads(i):
-                sim = phi_q @ phi(feature_map, w_k[head] @ x[j] + b_k[head])
+                k_j = w_k[head] @ x[j] + b_k[head]
+                sim = phi_q @ mapped(feature_map, k_j, weights, "k", h)
+                if window and abs(i // window - j // window) <= 1:
+                    sim = math.exp(q_i @ k_j / math.sqrt(k))
+                elif window:
+                    sim *= math.exp(weights["window.balance"][h])
                 numerator += sim * (w_v[head] @ x[j] + b_v[head])
                 denominator += sim
             if denominator > 0:
@@ -47,12 +75,13 @@ def attention(x, weights, heads, feature_map, reads):
     return np.array([w_o @ row + b_o for row in out]).reshape(t, d)
 
 
-def bidirectional(x, weights, *, heads, feature_map="elu+1"):
-    """Eq. (4) and (5): all keys of the row."""
-    return attention(x, weights, heads, feature_map, lambda _: range(len(x)))
+def bidirectional(x, weights, *, heads, feature_map="elu+1", window=0, form="any"):
+    """Eq. (4) and (5): all keys of the row. The form is a way to compute, so it changes nothing."""
+    del form
+    return attention(x, weights, heads, feature_map, window, lambda _: range(len(x)))
 
 
-def causal(x, weights, *, heads, feature_map="elu+1", form="any"):
+def causal(x, weights, *, heads, feature_map="elu+1", window=0, form="any"):
     """Eq. (8) and (9): keys up to i. The form is a way to compute, so it changes nothing."""
     del form
-    return attention(x, weights, heads, feature_map, lambda i: range(i + 1))
+    return attention(x, weights, heads, feature_map, window, lambda i: range(i + 1))

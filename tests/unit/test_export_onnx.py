@@ -63,6 +63,7 @@ LONG = [
     ("fnet", {"pooling": "cls", "norm": "pre", "positions": "sinusoidal"}),
     ("fnet", {"mixer_options": {"fnet": {"padding": "fixed", "length": 320}}}),
     ("fnet", {"mixer_options": {"fnet": {"transform": "hartley"}}}),
+    ("linear", {"mixer_options": {"linear": {"window": 16, "feature_map": "hedgehog"}}}),
 ]
 
 
@@ -124,6 +125,17 @@ def test_a_causal_model_streams(tmp_path, mixers, by_operator):
         for _ in range(12):
             tokens.append(int(run.model(torch.tensor([tokens]))[0, -1].argmax()))
     assert made == tokens[1:]
+
+
+@pytest.mark.long
+def test_a_window_streams_by_matrix_products_only(tmp_path):
+    options = {"linear": {"window": 16, "feature_map": "t2r"}}
+    run = language(tmp_path / "run", mixers=("linear",), layers=1, mixer_options=options)
+    assert onnx(run, tmp_path / "out").worst < 1e-3
+    start = load_file(tmp_path / "out" / "start.safetensors")
+    assert {f"layers.0.{name}" for name in ("s", "z", "k", "v", "held")} == set(start)
+    with pytest.raises(UsageError, match=r"LinearAttention has no window \(window=16\): omit it"):
+        onnx(run, tmp_path / "other", by_operator=True)
 
 
 def test_a_graph_that_computes_something_else_is_not_kept(tmp_path, monkeypatch):

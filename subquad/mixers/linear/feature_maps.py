@@ -19,7 +19,7 @@ def elu_plus_one(x: Tensor) -> Tensor:
     Computed literally, ``elu(x) + 1`` rounds to zero in bf16 for x ≤ -6; ``exp(x)`` keeps its
     precision wherever the dtype can represent it. Value and gradient at zero are both 1.
     """
-    return torch.where(x > 0, x + 1, torch.exp(x.clamp(max=0)))
+    return torch.relu(x) + torch.exp(x.clamp(max=0))
 
 
 def relu(x: Tensor) -> Tensor:

@@ -16,20 +16,23 @@ from subquad.mixers.capabilities import (
     GraphForm,
     PageLayer,
 )
+from subquad.mixers.linear import windowed, windowed_causal
 from subquad.mixers.linear.engine import Attention
 from subquad.mixers.linear.forms import BIDIRECTIONAL_FORMS, CAUSAL_FORMS
 from subquad.mixers.linear.learned import LEARNED, Maps
 from subquad.mixers.linear.operator import NAME, ByOperator
 from subquad.mixers.linear.parts import LinearState, features
+from subquad.mixers.linear.window import Window, continued
 from subquad.mixers.native import core_serves
 from subquad.mixers.projections import Projections
 from subquad.shapes import Mask, Sequence
 
 
-def _known(form: str, forms: Iterable[str]) -> str:
-    known = ["auto", *forms]
+def _known(form: str, forms: Iterable[str], windowed: Iterable[str], window: int) -> str:
+    known = ["auto", *(windowed if window else forms)]
     if form not in known:
-        raise ValueError(f"form={form!r} is not one of {', '.join(known)}")
+        of = f" with window={window}" if window else ""
+        raise ValueError(f"form={form!r} is not one of {', '.join(known)}{of}")
     return form
 
 
@@ -40,21 +43,33 @@ class LinearAttention(Mixer):
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
         feature_map: one of ``feature_maps.FEATURE_MAPS``, or ``learned.LEARNED_MAPS``.
+        window: tokens per block of a window of softmax attention (``windowed``); 0 for none.
         form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
-            and the tensors are on the CPU, otherwise ``sums``.
+            and the tensors are on the CPU, otherwise ``sums``. With a window, one of
+            ``windowed.FORMS``, or ``"auto"``: ``sums``, and ``quadratic`` under ``torch.export``.
     """
 
     imitates: ClassVar[dict[str, Any]] = {"feature_map": LEARNED}
 
     def __init__(
-        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
+        self,
+        d: int,
+        *,
+        heads: int,
+        feature_map: str = "elu+1",
+        window: int = 0,
+        form: str = "auto",
     ) -> None:
         super().__init__(d)
-        self.form = _known(form, BIDIRECTIONAL_FORMS)
+        self.form = _known(form, BIDIRECTIONAL_FORMS, windowed.FORMS, window)
         self.projections = Projections(d, heads)
         self.maps = Maps(feature_map, heads, d // heads)
+        self.window = Window(heads, window) if window else None
 
     def forward(self, x: Sequence, mask: Mask | None = None) -> Sequence:
+        if self.window is not None:
+            y = self.window.bidirectional(self.projections, self.maps, x, mask, self.form)
+            return zero_padding(y, mask)
         q, k, v = self.projections.split(zero_padding(x, mask))
         q, k = self.maps(q, k)
         name = self.form
@@ -64,14 +79,18 @@ class LinearAttention(Mixer):
         return zero_padding(self.projections.merge(y), mask)
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        if self.window is not None:
+            return self.window.explain(self.projections, self.maps, x, mask, causal=False)
         return _explained(self.projections, self.maps, x, mask)
 
     def for_graph(self, form: GraphForm) -> Mixer:  # noqa: ARG002
         made = copy.copy(self)
-        made.form = "sums"
+        made.form = "sums" if self.window is None else "quadratic"
         return made
 
     def page_layer(self) -> PageLayer:
+        if self.window is not None:
+            raise UsageError(f"a page has no code for window={self.window.size}: use --to onnx")
         if self.maps.learned:
             raise UsageError(f"a page has no code for the learned feature map {self.maps.name}")
         options = {"heads": self.projections.heads, "map": self.maps.name}
@@ -85,26 +104,38 @@ class CausalLinearAttention(CausalMixer):
         d: model width, a multiple of ``heads``.
         heads: number of attention heads.
         feature_map: one of ``feature_maps.FEATURE_MAPS``, or ``learned.LEARNED_MAPS``.
+        window: tokens per block of a window of softmax attention (``windowed_causal``); 0 for none.
         form: one of ``CAUSAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use and the
             tensors are on the CPU, otherwise ``chunked``; ``recurrent`` for a single token (the
             same result with less work), and ``quadratic`` under ``torch.export`` (chunks would fix
-            the length of the graph).
+            the length of the graph). With a window, one of ``windowed_causal.FORMS``.
     """
 
     onnx_operator: ClassVar[str | None] = NAME
     imitates: ClassVar[dict[str, Any]] = {"feature_map": LEARNED}
 
     def __init__(
-        self, d: int, *, heads: int, feature_map: str = "elu+1", form: str = "auto"
+        self,
+        d: int,
+        *,
+        heads: int,
+        feature_map: str = "elu+1",
+        window: int = 0,
+        form: str = "auto",
     ) -> None:
         super().__init__(d)
-        self.form = _known(form, CAUSAL_FORMS)
+        self.form = _known(form, CAUSAL_FORMS, windowed_causal.FORMS, window)
         self.projections = Projections(d, heads)
         self.maps = Maps(feature_map, heads, d // heads)
+        self.window = Window(heads, window) if window else None
 
     def scan(
         self, x: Sequence, state: State | None = None, mask: Mask | None = None
-    ) -> tuple[Sequence, LinearState]:
+    ) -> tuple[Sequence, State]:
+        if self.window is not None:
+            held = continued(state)
+            y, end = self.window.causal(self.projections, self.maps, x, mask, held, self.form)
+            return zero_padding(y, mask), end
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
         q, k, v = self.projections.split(zero_padding(x, mask))
@@ -118,18 +149,26 @@ class CausalLinearAttention(CausalMixer):
         return zero_padding(self.projections.merge(y), mask), after
 
     def explain(self, x: Sequence, mask: Mask | None = None) -> Explanation:
+        if self.window is not None:
+            return self.window.explain(self.projections, self.maps, x, mask, causal=True)
         return _explained(self.projections, self.maps, x, mask)
 
     def for_graph(self, form: GraphForm) -> Mixer:
         if form == "operator":
+            if self.window is not None:
+                raise UsageError(
+                    f"ONNX's operator {NAME} has no window (window={self.window.size}): omit it"
+                )
             return ByOperator(self.projections, self.maps)
         made = copy.copy(self)
-        made.form = "recurrent" if form == "one" else "quadratic"
+        made.form = "recurrent" if form == "one" and self.window is None else "quadratic"
         return made
 
-    def engine_layer(self) -> EngineLayer | None:
+    def engine_layer(self) -> EngineLayer:
+        if self.window is not None:
+            raise UsageError(f"the engine has no code for window={self.window.size}")
         if self.maps.learned:
-            return None
+            raise UsageError(f"the engine has no code for the feature map {self.maps.name}")
         return Attention(self.projections, self.maps.name)
 
 
