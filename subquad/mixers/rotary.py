@@ -29,16 +29,18 @@ def places(x: Tensor, mask: Mask | None, before: Tensor | None = None) -> Positi
     return counted if before is None else counted + before.unsqueeze(1)
 
 
-def angles(positions: Positions, k: int, base: float) -> Float[Tensor, "b t half"]:
-    """m θ_i, in fp32."""
-    half = torch.arange(0, k, 2, dtype=torch.float32, device=positions.device)
-    return positions.unsqueeze(-1).float() * base ** (-half / k)  # Eq. (15)
+def angles(
+    positions: Positions, k: int, base: float, dtype: torch.dtype
+) -> Float[Tensor, "b t half"]:
+    """m θ_i."""
+    half = torch.arange(0, k, 2, dtype=dtype, device=positions.device)
+    return positions.unsqueeze(-1).to(dtype) * base ** (-half / k)  # Eq. (15)
 
 
 def rotated(x: Heads, positions: Positions, base: float) -> Heads:
     """``x`` ``[b, h, t, k]`` rotated by its positions ``[b, t]``; computed in fp32 or wider."""
     wide = torch.promote_types(x.dtype, torch.float32)
-    angle = angles(positions, x.shape[-1], base).unsqueeze(1).to(wide)
+    angle = angles(positions, x.shape[-1], base, wide).unsqueeze(1)
     cos, sin = torch.cat([angle, angle], -1).cos(), torch.cat([angle, angle], -1).sin()
     first, second = x.to(wide).chunk(2, dim=-1)
     turned = torch.cat([-second, first], dim=-1)

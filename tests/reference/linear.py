@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from tests.attention_heads import merged, projected
+
 VARIANTS = {
     "both": [{"feature_map": name} for name in ("relu", "relu^2", "softmax", "hedgehog", "t2r")],
     "causal": [{"form": name} for name in ("quadratic", "recurrent")],
@@ -13,7 +15,10 @@ VARIANTS["both"] += [
     {"window": 3, "feature_map": "hedgehog"},
     {"window": 16, "feature_map": "relu"},
     {"window": 5, "form": "quadratic"},
+    {"kv_heads": 1, "biases": "none"},
+    {"window": 4, "kv_heads": 1, "biases": "qkv", "rotary": 100.0},
 ]
+VARIANTS["bidirectional"] = [{"rotary": 100.0}]
 
 
 def phi(name, x):
@@ -45,43 +50,41 @@ def mapped(name, x, weights, side, h):
     return learned(name, x, weights[f"maps.{side}.weight"][h], weights[f"maps.{side}.bias"][h])
 
 
-def attention(x, weights, heads, feature_map, window, reads):
+def attention(x, weights, heads, feature_map, window, reads, grouped):
     """Eq. (3): V'_i = Σ_j sim(Q_i, K_j) V_j / Σ_j sim(Q_i, K_j), sim(q, k) = φ(q)·φ(k); zero
     where no key is similar at all. With a window (LoLCATs), sim(q, k) is exp(qᵀk/√k) where the
     blocks of i and j are one another or neighbours, and γ φ(q)·φ(k) elsewhere."""
     t, d = x.shape
     k = d // heads
-    w_q, w_k, w_v = np.split(weights["projections.qkv.weight"], 3)
-    b_q, b_k, b_v = np.split(weights["projections.qkv.bias"], 3)
+    queries, keys, values = projected(x, weights, heads, *grouped)
     out = np.zeros((t, d))
     for h in range(heads):
         head = slice(h * k, (h + 1) * k)
         for i in range(t):
             numerator, denominator = np.zeros(k), 0.0
-            q_i = w_q[head] @ x[i] + b_q[head]
+            q_i = queries[h][i]
             phi_q = mapped(feature_map, q_i, weights, "q", h)
             for j in reads(i):
-                k_j = w_k[head] @ x[j] + b_k[head]
+                k_j = keys[h][j]
                 sim = phi_q @ mapped(feature_map, k_j, weights, "k", h)
                 if window and abs(i // window - j // window) <= 1:
                     sim = math.exp(q_i @ k_j / math.sqrt(k))
                 elif window:
                     sim *= math.exp(weights["window.balance"][h])
-                numerator += sim * (w_v[head] @ x[j] + b_v[head])
+                numerator += sim * values[h][j]
                 denominator += sim
             if denominator > 0:
                 out[i, head] = numerator / denominator
-    w_o, b_o = weights["projections.out.weight"], weights["projections.out.bias"]
-    return np.array([w_o @ row + b_o for row in out]).reshape(t, d)
+    return merged(out, weights)
 
 
-def bidirectional(x, weights, *, heads, feature_map="elu+1", window=0, form="any"):
+def bidirectional(x, weights, *, heads, feature_map="elu+1", window=0, **others):
     """Eq. (4) and (5): all keys of the row. The form is a way to compute, so it changes nothing."""
-    del form
-    return attention(x, weights, heads, feature_map, window, lambda _: range(len(x)))
+    grouped = others.get("kv_heads"), others.get("rotary")
+    return attention(x, weights, heads, feature_map, window, lambda _: range(len(x)), grouped)
 
 
-def causal(x, weights, *, heads, feature_map="elu+1", window=0, form="any"):
+def causal(x, weights, *, heads, feature_map="elu+1", window=0, **others):
     """Eq. (8) and (9): keys up to i. The form is a way to compute, so it changes nothing."""
-    del form
-    return attention(x, weights, heads, feature_map, window, lambda i: range(i + 1))
+    grouped = others.get("kv_heads"), others.get("rotary")
+    return attention(x, weights, heads, feature_map, window, lambda i: range(i + 1), grouped)

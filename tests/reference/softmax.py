@@ -4,33 +4,38 @@ import math
 
 import numpy as np
 
+from tests.attention_heads import merged, projected
 
-def attention(x, weights, heads, reads):
+VARIANTS = {
+    "both": [{"kv_heads": 1}, {"biases": "none"}, {"biases": "qkv", "rotary": 100.0}],
+    "causal": [{"kv_heads": 1, "biases": "none", "rotary": 10_000.0}],
+}
+
+
+def attention(x, weights, heads, reads, kv_heads=None, rotary=None):
     """V'_i = Σ_j exp(q_i·k_j/√k) v_j / Σ_j exp(q_i·k_j/√k) over the keys j in ``reads(i)``."""
     t, d = x.shape
     k = d // heads
-    w_q, w_k, w_v = np.split(weights["projections.qkv.weight"], 3)
-    b_q, b_k, b_v = np.split(weights["projections.qkv.bias"], 3)
+    queries, keys, values = projected(x, weights, heads, kv_heads, rotary)
     out = np.zeros((t, d))
     for h in range(heads):
-        head = slice(h * k, (h + 1) * k)
         for i in range(t):
-            q = w_q[head] @ x[i] + b_q[head]
-            scores = [q @ (w_k[head] @ x[j] + b_k[head]) / math.sqrt(k) for j in reads(i)]
+            scores = [queries[h][i] @ keys[h][j] / math.sqrt(k) for j in reads(i)]
             top = max(scores)
             numerator, denominator = np.zeros(k), 0.0
             for j, score in zip(reads(i), scores, strict=True):
                 weight = math.exp(score - top)
-                numerator += weight * (w_v[head] @ x[j] + b_v[head])
+                numerator += weight * values[h][j]
                 denominator += weight
-            out[i, head] = numerator / denominator
-    w_o, b_o = weights["projections.out.weight"], weights["projections.out.bias"]
-    return np.array([w_o @ row + b_o for row in out]).reshape(t, d)
+            out[i, h * k : (h + 1) * k] = numerator / denominator
+    return merged(out, weights)
 
 
-def bidirectional(x, weights, *, heads):
-    return attention(x, weights, heads, lambda _: range(len(x)))
+def bidirectional(x, weights, *, heads, kv_heads=None, biases="all", rotary=None):
+    del biases  # those that are not there are not among the weights
+    return attention(x, weights, heads, lambda _: range(len(x)), kv_heads, rotary)
 
 
-def causal(x, weights, *, heads):
-    return attention(x, weights, heads, lambda i: range(i + 1))
+def causal(x, weights, *, heads, kv_heads=None, biases="all", rotary=None):
+    del biases
+    return attention(x, weights, heads, lambda i: range(i + 1), kv_heads, rotary)

@@ -24,7 +24,7 @@ from subquad.mixers.linear.operator import NAME, ByOperator
 from subquad.mixers.linear.parts import LinearState, features
 from subquad.mixers.linear.window import Window, continued
 from subquad.mixers.native import core_serves
-from subquad.mixers.projections import Projections
+from subquad.mixers.projections import Biases, Projections
 from subquad.shapes import Mask, Sequence
 
 
@@ -47,6 +47,7 @@ class LinearAttention(Mixer):
         form: one of ``BIDIRECTIONAL_FORMS``, or ``"auto"``: ``native`` if the C++ core is in use
             and the tensors are on the CPU, otherwise ``sums``. With a window, one of
             ``windowed.FORMS``, or ``"auto"``: ``sums``, and ``quadratic`` under ``torch.export``.
+        kv_heads, biases, rotary: as for ``Projections``.
     """
 
     imitates: ClassVar[dict[str, Any]] = {"feature_map": LEARNED}
@@ -59,10 +60,13 @@ class LinearAttention(Mixer):
         feature_map: str = "elu+1",
         window: int = 0,
         form: str = "auto",
+        kv_heads: int | None = None,
+        biases: Biases = "all",
+        rotary: float | None = None,
     ) -> None:
         super().__init__(d)
         self.form = _known(form, BIDIRECTIONAL_FORMS, windowed.FORMS, window)
-        self.projections = Projections(d, heads)
+        self.projections = Projections(d, heads, kv_heads=kv_heads, biases=biases, rotary=rotary)
         self.maps = Maps(feature_map, heads, d // heads)
         self.window = Window(heads, window) if window else None
 
@@ -70,7 +74,7 @@ class LinearAttention(Mixer):
         if self.window is not None:
             y = self.window.bidirectional(self.projections, self.maps, x, mask, self.form)
             return zero_padding(y, mask)
-        q, k, v = self.projections.split(zero_padding(x, mask))
+        q, k, v = self.projections.split(zero_padding(x, mask), mask)
         q, k = self.maps(q, k)
         name = self.form
         if name == "auto":
@@ -91,6 +95,8 @@ class LinearAttention(Mixer):
     def page_layer(self) -> PageLayer:
         if self.window is not None:
             raise UsageError(f"a page has no code for window={self.window.size}: use --to onnx")
+        if not self.projections.plain:
+            raise UsageError("a page has no code for kv_heads, biases and rotary: use --to onnx")
         if self.maps.learned:
             raise UsageError(f"a page has no code for the learned feature map {self.maps.name}")
         options = {"heads": self.projections.heads, "map": self.maps.name}
@@ -109,6 +115,7 @@ class CausalLinearAttention(CausalMixer):
             tensors are on the CPU, otherwise ``chunked``; ``recurrent`` for a single token (the
             same result with less work), and ``quadratic`` under ``torch.export`` (chunks would fix
             the length of the graph). With a window, one of ``windowed_causal.FORMS``.
+        kv_heads, biases, rotary: as for ``Projections``; rotary positions need a window.
     """
 
     onnx_operator: ClassVar[str | None] = NAME
@@ -122,10 +129,18 @@ class CausalLinearAttention(CausalMixer):
         feature_map: str = "elu+1",
         window: int = 0,
         form: str = "auto",
+        kv_heads: int | None = None,
+        biases: Biases = "all",
+        rotary: float | None = None,
     ) -> None:
         super().__init__(d)
+        if rotary is not None and not window:
+            raise ValueError(
+                f"rotary={rotary:g} needs a window in causal linear attention, such as window=64: "
+                "without one, its state does not count tokens"
+            )
         self.form = _known(form, CAUSAL_FORMS, windowed_causal.FORMS, window)
-        self.projections = Projections(d, heads)
+        self.projections = Projections(d, heads, kv_heads=kv_heads, biases=biases, rotary=rotary)
         self.maps = Maps(feature_map, heads, d // heads)
         self.window = Window(heads, window) if window else None
 
@@ -138,7 +153,7 @@ class CausalLinearAttention(CausalMixer):
             return zero_padding(y, mask), end
         if state is not None and not isinstance(state, LinearState):
             raise TypeError(f"linear attention continues a LinearState, not {type(state).__name__}")
-        q, k, v = self.projections.split(zero_padding(x, mask))
+        q, k, v = self.projections.split(zero_padding(x, mask), mask)
         q, k = self.maps(q, k)
         name = self.form
         if name == "auto":
@@ -167,6 +182,8 @@ class CausalLinearAttention(CausalMixer):
     def engine_layer(self) -> EngineLayer:
         if self.window is not None:
             raise UsageError(f"the engine has no code for window={self.window.size}")
+        if not self.projections.plain:
+            raise UsageError("the engine has no code for kv_heads, biases and rotary")
         if self.maps.learned:
             raise UsageError(f"the engine has no code for the feature map {self.maps.name}")
         return Attention(self.projections, self.maps.name)
@@ -174,7 +191,7 @@ class CausalLinearAttention(CausalMixer):
 
 def _explained(projections: Projections, maps: Maps, x: Sequence, mask: Mask | None) -> Explanation:
     """What each token writes to the state, and the features that are read from it."""
-    q, k, v = projections.split(zero_padding(x, mask))
+    q, k, v = projections.split(zero_padding(x, mask), mask)
     q, k = maps(q, k)
     phi_q, phi_k, v = features(q, k, v, maps.phi, mask)
     written = Channel.of(phi_k.sum(-1).mT)

@@ -86,7 +86,8 @@ class Window(nn.Module):
         state: WindowState,
     ) -> tuple[Sequence, WindowState]:
         x, real = _compact(x, mask)
-        q, k, v = (part.to(state.s.dtype) for part in projections.split(x))
+        parts = projections.split(x, real, state.seen.long())
+        q, k, v = (part.to(state.s.dtype) for part in parts)
         held = windowed_step.appended(state, k, v, real[:, 0])
         y = windowed_step.step(q, maps.of_queries(q), held, self.balance.to(q.dtype))
         return projections.merge(y.to(x.dtype)), windowed_step.left(held, maps.of_keys, self.size)
@@ -125,7 +126,8 @@ class Window(nn.Module):
         masked: bool = True,
     ) -> Read:
         """The tokens of ``x`` behind those that the state holds."""
-        q, k, v = projections.split(x)
+        before = None if state is None else state.seen.long()
+        q, k, v = projections.split(x, real, before)
         wide = torch.promote_types(q.dtype, torch.float32)
         q, k, v = q.to(wide), k.to(wide), v.to(wide)
         held, start = x.new_zeros(x.shape[0], dtype=torch.long), state

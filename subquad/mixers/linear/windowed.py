@@ -185,14 +185,15 @@ def near_blocks(q: Heads, k: Heads, v: Values, real: Mask, blocks: Blocks) -> tu
 @dataclass(frozen=True)
 class WindowState(State):
     """What a causal form carries: S and Z of the tokens that have left the window; the keys and
-    values of those that have not, from the beginning of a block, fewer than 2·N; and how many these
-    are. All in fp32 (or fp64)."""
+    values of those that have not, from the beginning of a block, fewer than 2·N; how many these
+    are; and how many tokens have been read in all. All in fp32 (or fp64)."""
 
     s: Float[Tensor, "b h f m"]
     z: Float[Tensor, "b h f"]
     k: Float[Tensor, "b h w k"]
     v: Float[Tensor, "b h w m"]
     held: Float[Tensor, "b"]
+    seen: Float[Tensor, "b"]
 
 
 @dataclass(frozen=True)

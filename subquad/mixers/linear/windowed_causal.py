@@ -32,6 +32,7 @@ def empty_state(like: Values, width: int, features: int, size: int) -> WindowSta
         k=like.new_zeros(b, h, 2 * size, width),
         v=like.new_zeros(b, h, 2 * size, m),
         held=like.new_zeros(b),
+        seen=like.new_zeros(b),
     )
 
 
@@ -96,6 +97,7 @@ def after(read: Read, size: int) -> WindowState:
         k=_taken(read.k, place).masked_fill(beyond, 0),
         v=_taken(read.v, place).masked_fill(beyond, 0),
         held=(total - first.squeeze(-1)).to(read.k.dtype),
+        seen=read.start.seen + (total - read.held).to(read.k.dtype),
     )
 
 

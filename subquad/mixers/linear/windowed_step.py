@@ -51,6 +51,7 @@ def appended(
         k=state.k.scatter(2, place.expand_as(k), k),
         v=state.v.scatter(2, place.expand_as(v), v),
         held=state.held + real,
+        seen=state.seen + real,
     )
 
 
@@ -73,6 +74,7 @@ def left(state: WindowState, phi: Callable[[Tensor], Tensor], size: int) -> Wind
         k=torch.where(block, _shifted(state.k, size), state.k),
         v=torch.where(block, _shifted(state.v, size), state.v),
         held=state.held - size * full,
+        seen=state.seen,
     )
 
 
