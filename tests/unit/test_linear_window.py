@@ -124,7 +124,7 @@ def test_the_state_is_bounded_and_a_step_reads_no_more_than_it():
             sizes.add(state.nbytes)
             assert state.tensors()["held"].tolist() == [t + 1 if t < 15 else 8 + (t + 1) % 8] * 2
     k = D // HEADS
-    assert sizes == {2 * 4 * (HEADS * (k * k + k + 2 * 2 * 8 * k) + 1)}
+    assert sizes == {2 * 4 * (HEADS * (k * k + k + 2 * 2 * 8 * k) + 2)}
 
 
 @directions
