@@ -11,6 +11,7 @@ from torch import nn
 from subquad.conversion.recording import blocks_of
 from subquad.errors import UsageError
 from subquad.mixers import ATTENTION, class_of
+from subquad.mixers import options as options_of
 from subquad.models import ModelConfig, tables
 from subquad.run import Run
 from subquad.tasks import Task
@@ -107,8 +108,7 @@ def _inherited(
 ) -> dict[str, Any]:
     """``options``, completed with those of the old attention that the new mixer has too (such as
     rotary positions), so that copied weights mean the same, and with those that imitate it best."""
-    cls = class_of(mixer, causal=causal)
-    known = cls.__init__.__kwdefaults__ or {}
+    cls, known = class_of(mixer, causal=causal), options_of(mixer, causal=causal)
     old = model.mixer_options.get(ATTENTION, {})
     same = {n: v for n, v in old.items() if n in known and n != "window"}
     return cls.imitates | same | options

@@ -14,10 +14,12 @@ from subquad import conversion
 from subquad.conversion import Plan, convert, losses
 from subquad.conversion.recording import blocks_of, recorded
 from subquad.conversion.student import build, chosen_layers, lengthened
+from subquad.data.batches import Batch, TokenInput
 from subquad.errors import Interrupted, SubquadError, UsageError
 from subquad.mixers import MIXERS
 from subquad.run import Run, load
 from tests.bodies import texts, tiny_bert
+from tests.foreign_cases import CAUSAL, batch, saved
 
 HEDGEHOG = {"feature_map": "hedgehog"}
 
@@ -55,6 +57,20 @@ def test_linear_keeps_every_number_and_all_else_is_equal(teacher: Run) -> None:
     assert student.changed == (0, 1, 2)
     ours, theirs = student.model.state_dict(), teacher.model.state_dict()
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.parametrize("kind", [*CAUSAL, "bert"])
+def test_options_of_the_old_attention_are_taken_over(kind: str, tmp_path: Path) -> None:
+    _, folder = saved(kind, tmp_path / kind)
+    old = load(folder)
+    student = build(old, "linear", HEDGEHOG | {"window": 16})
+    assert student.kept == student.of > 0
+    tokens, mask = batch(0, lengths=(30, 7))
+    with torch.no_grad():  # within two blocks, the window is softmax attention
+        a = student.task.outputs(student.model, Batch(TokenInput(tokens, mask), None, (0, 1)))
+        b = old.task.outputs(old.model, Batch(TokenInput(tokens, mask), None, (0, 1)))
+    real = mask if a.dim() == 3 else slice(None)
+    assert torch.allclose(a[real], b[real], atol=1e-4)
 
 
 @pytest.mark.parametrize("mixer", [n for n in MIXERS if MIXERS[n].cls(False) is not None])
