@@ -24,6 +24,8 @@ DISTIL |= {"max_position_embeddings": 40, "initializer_range": 0.3}
 
 GPT2 = {"vocab_size": VOCABULARY, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 40}
 GPT2 |= {"initializer_range": 0.3, "bos_token_id": 2, "eos_token_id": 2}
+MODERN = PLAIN | {"num_hidden_layers": 4, "local_attention": 8, "bos_token_id": 2}
+MODERN |= {"eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
 LLAMA = PLAIN | {"num_attention_heads": 4, "num_key_value_heads": 2, "bos_token_id": 2}
 LLAMA |= {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "eos_token_id": 3}
 
@@ -34,6 +36,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "xlm-roberta": ("XLMRobertaConfig", "XLMRobertaModel", ROBERTA),
     "camembert": ("CamembertConfig", "CamembertModel", ROBERTA),
     "distilbert": ("DistilBertConfig", "DistilBertModel", DISTIL),
+    "modernbert": ("ModernBertConfig", "ModernBertModel", MODERN),
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", GPT2),
     "llama": ("LlamaConfig", "LlamaForCausalLM", LLAMA),
     "mistral": ("MistralConfig", "MistralForCausalLM", LLAMA | {"sliding_window": None}),

@@ -14,6 +14,7 @@ from subquad.mixers.dense import Dense, Random
 from subquad.mixers.fastformer import CausalFastformer, Fastformer
 from subquad.mixers.fnet import FNet
 from subquad.mixers.linear import CausalLinearAttention, LinearAttention
+from subquad.mixers.local_softmax import LocalAttention
 from subquad.mixers.masked_convolution import MaskedConvolution
 from subquad.mixers.none import NoMixing
 from subquad.mixers.registry import Entry, Registry
@@ -22,6 +23,7 @@ from subquad.mixers.softmax import CausalSoftmaxAttention, SoftmaxAttention
 __all__ = [
     "ATTENTION",
     "CONTROL",
+    "LOCAL_ATTENTION",
     "MIXERS",
     "CausalMixer",
     "Entry",
@@ -57,9 +59,14 @@ MIXERS = Registry(
         ),
         "dense": Entry(Dense, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Linear)"),
         "random": Entry(Random, None, "O(t²·d + t·d²)", "Lee-Thorp et al. 2021 (Random)"),
+        "local_softmax": Entry(
+            LocalAttention, None, "O(t·d·w)", "Beltagy et al. 2020 (Longformer)"
+        ),
     }
 )
 
+#: Softmax attention among neighbours, in some layers of ModernBERT.
+LOCAL_ATTENTION = "local_softmax"
 #: The quadratic baseline that other mixers are compared with, also used in some layers of hybrids.
 ATTENTION = "softmax"
 #: The control that does not mix tokens at all.

@@ -86,7 +86,7 @@ def test_a_body_starts_a_run(kind: str, tmp_path: Path) -> None:
     _, folder = saved(kind, tmp_path / kind)
     start = transfer.opened(str(folder))
     assert start.pretrained
-    assert start.model.layer_mixers() == ("softmax", "softmax")
+    assert set(start.model.layer_mixers()) <= set(foreign.FAMILIES[kind].mixers)
     assert start.task == ("language" if kind in CAUSAL else "embed")
     assert start.options.get("special_tokens") or start.options["start_token"] == "[CLS]"
 

@@ -163,15 +163,20 @@ def _earlier(parts: Float[Tensor, "b h n *w"]) -> Float[Tensor, "b h n *w"]:
     return torch.cat([zeros, parts.cumsum(2)], dim=2)[:, :, : parts.shape[2]]
 
 
-def near_blocks(q: Heads, k: Heads, v: Values, real: Mask, blocks: Blocks) -> tuple[Values, Logs]:
-    """Softmax attention over the windows, and log E, block by block."""
+def near_blocks(
+    q: Heads, k: Heads, v: Values, real: Mask, blocks: Blocks, band: int | None = None
+) -> tuple[Values, Logs]:
+    """Softmax attention over the windows, and log E, block by block; with a ``band``, over the
+    tokens at that distance at most."""
     b, h, _, _ = q.shape
     own, k, v = blocks.own(q), blocks.windows(k), blocks.windows(v)
     allowed = blocks.real(real)[:, None, :, None, :]
+    c = torch.arange(blocks.size, device=q.device).unsqueeze(-1) + blocks.size
+    s = torch.arange(blocks.wide, device=q.device)
     if not blocks.end:  # its block up to i
-        c = torch.arange(blocks.size, device=q.device)
-        s = torch.arange(blocks.wide, device=q.device)
-        allowed = allowed & (s <= c.unsqueeze(-1) + blocks.size)
+        allowed = allowed & (s <= c)
+    if band is not None:
+        allowed = allowed & ((s - c).abs() <= band)
     if served(q):
         allowed = allowed.expand(b, h, *allowed.shape[2:]).flatten(0, 1) if b > 1 else allowed[0]
         own, k, v = own.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from subquad.errors import SubquadError
-from subquad.mixers import ATTENTION
 from subquad.models import shards
 from subquad.models.config import ModelConfig
 from subquad.models.foreign import sentences
@@ -23,6 +22,7 @@ from subquad.models.foreign.bert import BERT, CAMEMBERT, DISTILBERT, ROBERTA, XL
 from subquad.models.foreign.family import Family, Shape
 from subquad.models.foreign.gpt2 import GPT2
 from subquad.models.foreign.llama import LLAMA, MISTRAL, QWEN2
+from subquad.models.foreign.modernbert import MODERNBERT
 from subquad.models.foreign.names import to_ours, to_theirs
 from subquad.models.model import Pooling
 from subquad.storage import refuse_no_numbers, write_tensors, write_text
@@ -33,11 +33,9 @@ WEIGHTS = "model.safetensors"
 #: Tokenizers, in order of preference.
 TOKENIZERS = ("tokenizer.json", "spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 
+_ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, MODERNBERT)
 #: model_type → family.
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, GPT2, LLAMA, MISTRAL, QWEN2)
-}
+FAMILIES = {family.name: family for family in (*_ENCODERS, GPT2, LLAMA, MISTRAL, QWEN2)}
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def save(body: Body, folder: str | Path) -> None:
         SubquadError: transformers' model of this family cannot represent the body.
     """
     folder, family = Path(folder), body.family
-    if others := sorted(set(body.config.layer_mixers()) - {ATTENTION}):
+    if others := sorted(set(body.config.layer_mixers()) - {*family.mixers}):
         raise SubquadError(f"transformers' {family.name} has no layers of {', '.join(others)}")
     tensors = to_theirs(
         family.table, family.going(body.tensors, body.shape), body.config.d, family.name

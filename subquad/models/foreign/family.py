@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from subquad.mixers import ATTENTION
 from subquad.models.config import ModelConfig
 from subquad.models.foreign.about import About
 from subquad.models.foreign.names import Table
@@ -39,6 +40,7 @@ class Family:
         settings: shape → settings, for saving.
         pooling: how a row is summarised unless the folder says otherwise.
         causal: whether it reads one way.
+        mixers: those that its layers can have.
         coming, going: last changes to the tensors under our names, after reading and before saving.
     """
 
@@ -51,5 +53,6 @@ class Family:
     settings: Callable[[Shape], dict[str, object]]
     pooling: Pooling = "mean"
     causal: bool = False
+    mixers: tuple[str, ...] = (ATTENTION,)
     coming: Callable[[Mapping[str, Tensor], Shape], dict[str, Tensor]] = _unchanged
     going: Callable[[Mapping[str, Tensor], Shape], dict[str, Tensor]] = _unchanged
