@@ -9,9 +9,17 @@ from torch import Tensor
 
 from subquad.errors import SubquadError
 
+_PICKLE = "pytorch_model.bin"
+#: Converts it in its folder; ``weights_only`` unpickles tensors and nothing else.
+_CONVERT = (
+    'convert it there with python -c "import torch, safetensors.torch as s; '
+    "s.save_file({n: t.clone().contiguous() for n, t in "
+    "torch.load('pytorch_model.bin', weights_only=True).items()}, "
+    "'model.safetensors', {'format': 'pt'})\""
+)
 #: Other files in which transformers saves weights.
 _OTHERS = (
-    "pytorch_model.bin",
+    _PICKLE,
     "pytorch_model.bin.index.json",
     "tf_model.h5",
     "flax_model.msgpack",
@@ -65,7 +73,7 @@ def _refuse_others(path: Path) -> None:
     if not path.exists() and there is not None:
         raise SubquadError(
             f"{path.parent} contains {there}, but only safetensors files are read (a pickle could "
-            f"run code); save the model as {path.name}"
+            f"run code); {_CONVERT if there == _PICKLE else f'save the model as {path.name}'}"
         )
 
 

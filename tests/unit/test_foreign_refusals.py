@@ -1,6 +1,8 @@
 """Folders of transformers that are not read: what is said of each."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,24 @@ FAULTS: list[tuple[Callable[[Path], Any], str]] = [
     (lambda f: (f / "config.json").write_text("{"), "config.json"),
     (lambda f: (f / "model.safetensors").write_bytes(b"x"), "model.safetensors cannot be read"),
 ]
+
+
+def test_the_command_that_converts_a_pickle_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_bert(tmp_path / "bert")
+    found = {n: t.clone() for n, t in load_file(folder / "model.safetensors").items()}
+    (folder / "model.safetensors").unlink()
+    torch.save(found, folder / "pytorch_model.bin")
+    with pytest.raises(SubquadError, match="convert it there with python -c") as caught:
+        foreign.load(folder)
+    code = str(caught.value).split('python -c "')[1].removesuffix('"')
+    monkeypatch.chdir(folder)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    again = load_file(folder / "model.safetensors")
+    assert again.keys() == found.keys()
+    assert all(torch.equal(again[name], found[name]) for name in found)
+    assert foreign.load(folder).config.layers == 2
 
 
 @pytest.mark.parametrize(("spoil", "said"), FAULTS, ids=[said[:24] for _, said in FAULTS])

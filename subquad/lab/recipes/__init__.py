@@ -87,6 +87,24 @@ RECIPES: dict[str, Entry] = {
         "the task's training and dev files, with the names that GLUE gives them and, optionally, a "
         "corpus to pretrain on or a pretrained run",
     ),
+    "convert-minilm": Entry(
+        "subquad.lab.recipes.converted:minilm",
+        "Replace the attention of a pretrained body: with and without teaching, and other maps.",
+        "Zhang et al. 2024 (Hedgehog, LoLCATs)",
+        "a folder of transformers such as all-MiniLM-L6-v2, a training and a test file with labels",
+    ),
+    "word-order": Entry(
+        "subquad.lab.recipes.converted:word_order",
+        "The same where only the order of words tells: were two neighbours exchanged?",
+        "Zhang et al. 2024 (Hedgehog, LoLCATs)",
+        "a folder of transformers, a training and a test file of texts",
+    ),
+    "long-documents": Entry(
+        "subquad.lab.recipes.converted:long_documents",
+        "Read long documents whole, beyond the 512 tokens of a pretrained body.",
+        "Beltagy et al. 2020 (Longformer)",
+        "a folder of transformers, a training and a test file with labels",
+    ),
     "fnet-speed": Entry(
         "subquad.lab.recipes.fnet_speed:recipe",
         "FNet-Base against the implementation in transformers: training and inference speed.",
