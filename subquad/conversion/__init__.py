@@ -101,6 +101,11 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
         raise UsageError(f"{out} already holds a run: choose another directory")
     teacher = lengthened(teacher, plan.length)
     student = build(teacher, plan.mixer, plan.options, keep=plan.keep, layers=plan.layers)
+    if plan.keep_worst and not _learning(student, teacher):
+        raise UsageError(
+            f"--keep-softmax auto:{plan.keep_worst}: {plan.mixer} has no weights, so that nothing "
+            "shows which layers learn worst; name the layers"
+        )
     watch({"kind": "note", "text": student.sentence()}, 0.0)
     with alone_in(out):
         torch.manual_seed(plan.seed)
@@ -160,12 +165,12 @@ def _stages(work: _Work, student: Student, received: list[int]) -> Student:
     """Run both stages; those that are finished are loaded."""
     began = 0.0
     for name in (TRANSFER, TOGETHER):
-        learning = _learning(student, work.teacher)
-        if not learning:
-            text = f"{work.plan.mixer} has nothing to learn: the layers cannot be taught"
+        learning, share = _learning(student, work.teacher), _SHARES[name]
+        if name == TRANSFER and not learning:
+            text = f"{work.plan.mixer} has no weights: only the other parts of the layers can learn"
             work.watch({"kind": "note", "text": text}, began)
-            break
-        share = _SHARES[name]
+            began += share
+            continue
         stage = _stage(work, student, name, learning, began, share)
         saved = work.out / WORK / f"{name}.safetensors"
         if name in work.state.stages:

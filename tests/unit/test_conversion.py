@@ -138,6 +138,15 @@ def test_learning_brings_every_layer_nearer_and_the_run_opens(
         convert(teacher, plan(file), tmp_path / "out", silent)
 
 
+def test_a_mixer_without_weights_is_met_by_the_other_parts(
+    teacher: Run, file: str, tmp_path: Path
+) -> None:
+    made = convert(teacher, plan(file, mixer="fnet", options={}, minutes=0.2), tmp_path, silent)
+    assert list(made.stages) == ["together"]
+    stage = made.stages["together"]
+    assert stage["after"]["cosine"] > stage["before"]["cosine"]
+
+
 def test_the_layers_learned_worst_get_their_mixer_back(
     teacher: Run, file: str, tmp_path: Path
 ) -> None:
@@ -185,6 +194,7 @@ def test_longer_rows_repeat_the_positions(teacher: Run) -> None:
         ({"layers": 4}, "the model has 3 layers"),
         ({"mixer": "nothing"}, "nothing"),
         ({"length": 0}, "--length 0"),
+        ({"mixer": "fnet", "options": {}, "keep_worst": 1}, "fnet has no weights, so that nothing"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_any_work(

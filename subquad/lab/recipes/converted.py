@@ -16,7 +16,7 @@ from subquad.configuring import configure
 from subquad.errors import UsageError
 from subquad.lab.compare.comparison import Comparison
 from subquad.lab.compare.experiment import study
-from subquad.lab.compare.verdict import Candidate
+from subquad.lab.compare.verdict import Candidate, Figure
 from subquad.lab.recipes.job import Job, Outcome, Table
 from subquad.lab.recipes.word_order import write
 from subquad.tasks import Config
@@ -180,3 +180,7 @@ def _candidate(made: Comparison, mixer: str) -> Candidate:
 def _time(made: Comparison) -> str:
     taught = statistics.fmean(r.taught for r in made.runs) / 60
     return f"{taught:.1f} + {statistics.fmean(r.seconds for r in made.runs) / 60:.1f}"
+
+
+def _each(candidate: Candidate, figure: Figure) -> str:
+    return ", ".join(figure.show(value, 2) for value in candidate.values)
