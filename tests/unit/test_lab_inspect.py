@@ -48,7 +48,7 @@ def test_every_mixer_can_be_looked_into(tmp_path, pooling):
     page = found.page.read_text(encoding="utf-8")
     assert found.rows == 80
     channelled = {found.layers[n] for n, _ in found.texts[0].weights}
-    assert channelled == {"softmax", "linear", "fastformer"}
+    assert channelled == {"softmax", "local_softmax", "linear", "fastformer"}
     for weights in found.texts[0].weights.values():
         np.testing.assert_allclose(weights.sum(0), 1, atol=1e-5)
     for title in ("Which words get weight", "What each head prefers", "Topics of the state"):
