@@ -106,6 +106,11 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
             f"--keep-softmax auto:{plan.keep_worst}: {plan.mixer} has no weights, so that nothing "
             "shows which layers learn worst; name the layers"
         )
+    if plan.keep_worst >= (n := len(student.changed)):
+        raise UsageError(
+            f"--keep-softmax auto:{plan.keep_worst} would keep all {n} layers that are converted: "
+            f"at most auto:{n - 1}"
+        )
     watch({"kind": "note", "text": student.sentence()}, 0.0)
     with alone_in(out):
         torch.manual_seed(plan.seed)

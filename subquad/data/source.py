@@ -223,6 +223,9 @@ def _of_table(path: Path, table: Table, options: ReadOptions, *, labelled: bool)
     chosen, absent = choose(Path(name), table, good, options, labelled=labelled)
     if options.pair is not None:
         columns.check(Path(name), table.columns, "pair", options.pair)
+        if options.pair in (chosen.text, *chosen.label_columns):
+            what = "text" if options.pair == chosen.text else "label"
+            raise UsageError(f"{name}: column {options.pair!r} cannot be both {what} and pair")
     taken = f"text = {chosen.text!r}" + (f", pair = {options.pair!r}" if options.pair else "")
     taken += f", label = {chosen.label!r}" if chosen.label is not None else ""
     detected = f"{name}: {table.kind}, {_encoding(options)}, {taken}{absent}"

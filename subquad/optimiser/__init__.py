@@ -67,8 +67,13 @@ def _factor(model: nn.Module, name: str, training: TrainConfig, new: bool) -> fl
     """The factor on a parameter's learning rate."""
     if new:
         return training.new_lr
-    layers = 1 + max((depth(n) for n, _ in model.named_parameters() if "blocks." in n), default=0)
-    return float(training.layer_decay ** (layers - depth(name, top=layers)))
+    top = _layers(model)
+    return float(training.layer_decay ** (top - depth(name, top=top)))
+
+
+def _layers(model: nn.Module) -> int:
+    """The depth of what is above the layers."""
+    return 1 + max((depth(n) for n, _ in model.named_parameters() if "blocks." in n), default=0)
 
 
 def depth(name: str, top: int = 0) -> int:
@@ -82,12 +87,15 @@ def freeze(model: nn.Module, training: TrainConfig, new: Collection[str]) -> Non
     """Exclude from training what ``training.freeze`` names.
 
     Raises:
-        UsageError: nothing would be left to train.
+        UsageError: there are fewer layers, or nothing would be left to train.
     """
     if training.freeze == "none":
         return
-    most = 10**6 if training.freeze == "body" else int(training.freeze)
+    top = _layers(model)
+    most = top if training.freeze == "body" else int(training.freeze)
+    if most >= top and training.freeze != "body":
+        raise UsageError(f"--freeze {most}: the model has {top - 1} layers; body freezes them all")
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name in new or depth(name, top=10**6 - 1) > most)
+        parameter.requires_grad_(name in new or depth(name, top=top) > most)
     if not any(p.requires_grad for p in model.parameters()):
         raise UsageError(f"--freeze {training.freeze} leaves nothing to train")

@@ -194,6 +194,7 @@ def test_longer_rows_repeat_the_positions(teacher: Run) -> None:
         ({"layers": 4}, "the model has 3 layers"),
         ({"mixer": "nothing"}, "nothing"),
         ({"length": 0}, "--length 0"),
+        ({"keep_worst": 3}, "auto:3 would keep all 3 layers that are converted: at most auto:2"),
         ({"mixer": "fnet", "options": {}, "keep_worst": 1}, "fnet has no weights, so that nothing"),
     ],
 )

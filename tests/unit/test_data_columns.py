@@ -61,6 +61,14 @@ def test_refusals_list_the_columns(path: Path) -> None:
         chosen(path, content, text="a", label="a")
 
 
+@pytest.mark.parametrize(("pair", "what"), [("a", "text"), ("b", "label")])
+def test_a_pair_is_a_column_of_its_own(path: Path, pair: str, what: str) -> None:
+    path.write_text("a,b,c\n1,2,3\n")
+    options = ReadOptions(text="a", label="b", pair=pair)
+    with pytest.raises(UsageError, match=f"column '{pair}' cannot be both {what} and pair"):
+        open_source(str(path), options, labelled=True)
+
+
 @pytest.mark.parametrize("first", ["terrible film,neg", "so good,1", "word,2.5"])
 def test_a_row_is_never_lost_as_a_header(path: Path, first: str) -> None:
     rows = "".join(f"a much longer text number {i},{'neg' if i % 2 else 1}\n" for i in range(9))

@@ -131,6 +131,16 @@ def test_frozen_weights_do_not_move_and_a_run_resumes(tmp_path, freeze, still):
     train(config, tmp_path / "second", resume=True)
 
 
+def test_more_layers_than_there_are_cannot_be_frozen(tmp_path):
+    (tmp_path / "rows.csv").write_text("text,label\n" + "good,a\nbad,b\n" * 20)
+    small = {"steps": 2, "d": 16, "ff": 16, "layers": 2, "heads": 2, "length": 8}
+    path = str(tmp_path / "rows.csv")
+    train(configure("classify", path, small), tmp_path / "first")
+    given = {"steps": 4, "start": str(tmp_path / "first"), "freeze": "3"}
+    with pytest.raises(UsageError, match="--freeze 3: the model has 2 layers; body freezes them"):
+        train(configure("classify", path, given), tmp_path / "second")
+
+
 def test_frozen_rates_mean_nothing_without_a_start():
     with pytest.raises(UsageError, match="--freeze means nothing without --from"):
         check(configure("classify", "x", {"freeze": "body"}))
