@@ -8,6 +8,7 @@ from typing import Any
 from subquad.lab.compare.runs import Result
 from subquad.lab.compare.verdict import Figure
 from subquad.tasks import Config, task_class
+from subquad.transfer import TUNING
 
 #: A curve counts as still improving if the last quarter of training gained more than this: absolute
 #: for accuracies, relative to the value for everything else.
@@ -57,6 +58,10 @@ def _last_quarter(curve: list[dict[str, Any]], figure: Figure) -> float | None:
 def _short(config: Config, runs: Sequence[Result], training_rows: int) -> str:
     given, usual = config.training, task_class(config.task).defaults().training
     steps = max(r.steps for r in runs)
+    if given.start is not None:
+        least = TUNING["least_steps"]
+        few = f"The budget was {_amount(steps, 'steps')}; tuning usually takes {least} or more."
+        return few if steps < least else ""
     spent = {
         "epochs": steps * given.batch * given.accumulate / training_rows,
         "steps": float(steps),

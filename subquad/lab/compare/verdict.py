@@ -164,7 +164,7 @@ def _one_seed(ranked: list[Candidate], figure: Figure) -> Verdict:
     best = ranked[0]
     return Verdict(
         best.name,
-        f"Only one seed, so no claim: {best.name} has the best {figure.title} here "
+        f"Only one seed, so no claim: the best {figure.title} here is that of {best.name} "
         f"({figure.show(best.mean)}), which may be chance.",
         ("With three or more seeds, real differences can be told from noise.",),
         claimed=False,
