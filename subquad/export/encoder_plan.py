@@ -66,7 +66,7 @@ def known() -> list[str]:
 
 
 def _list(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return " and ".join([*([", ".join(names[:-1])] if names[:-1] else []), names[-1]])
 
 
 def weights(model: Classifier, precision: Precision) -> tuple[Classifier, list[Any], bytes]:

@@ -34,9 +34,9 @@ class Pooler(nn.Module):
 
 
 def first_token(x: Sequence, mask: Mask | None = None) -> Pooled:
-    """The vector of each sequence's first real token."""
+    """The vector of each sequence's first real token; zero if there is none."""
     if mask is None:
         return x[:, 0]
     first = mask.int().argmax(1)
     rows = torch.arange(x.shape[0], device=x.device)  # works for graphs of any batch size
-    return x[rows, first]
+    return x[rows, first].masked_fill(~mask.any(1, keepdim=True), 0)

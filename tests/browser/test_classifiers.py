@@ -28,6 +28,8 @@ MODELS = [
     ("linear", {"mixer_options": {"linear": {"feature_map": "relu"}}, "norm": "pre"}),
     ("linear", {"mixer_options": {"linear": {"feature_map": "relu^2", "heads": 1}}}),
     ("linear", {"mixer_options": {"linear": {"feature_map": "softmax"}}, "d": 30, "ff": 7}),
+    ("linear", {"mixer_options": {"linear": {"feature_map": "hedgehog"}}, "pooling": "first"}),
+    ("linear", {"mixer_options": {"linear": {"feature_map": "t2r"}}, "types": 2}),
     ("convolution", {"mixer_options": {"convolution": {"width": 5}}}),
     ("none", {"mixers": ("convolution", "fnet", "linear"), "layers": 4, "positions": "sinusoidal"}),
 ]

@@ -86,6 +86,7 @@ function block(x, layer) {
 const POOLING = {
   mean: (x, t) => pooled(x, new Float64Array(t).fill(1 / t), 1),
   cls: (x, t) => x.subarray(0, x.length / t),
+  first: (x, t) => x.subarray(0, x.length / t),
   pooler: (x, t) => linear(x.subarray(0, x.length / t), part("pooler.dense")).map(Math.tanh),
   attention: (x) => {
     const scores = linear(linear(x, part("pooler.inner")).map(Math.tanh), part("pooler.score"));

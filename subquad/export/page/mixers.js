@@ -53,30 +53,46 @@ const PHI = {
   softmax: (x) => x.set(softmax(x)),
 };
 
-function linearAttention(x, { d, heads, map, qkv, out }) {
+// A learned map: x W + b with the weights of head h, then what the map is called after.
+const LEARNED = {
+  hedgehog: (y) => [...softmax(y), ...softmax(y.map((v) => -v))],
+  t2r: (y) => y.map((v) => Math.max(v, 0)),
+};
+
+function features(x, map, learned, h) {
+  if (!LEARNED[map]) {
+    PHI[map](x);
+    return x;
+  }
+  const k = x.length, y = new Float32Array(k), { weight, bias } = learned;
+  for (let b = 0; b < k; b++) {
+    let sum = bias.data[h * k + b];
+    for (let a = 0; a < k; a++) sum += x[a] * weight.data[(h * k + a) * k + b];
+    y[b] = sum;
+  }
+  return LEARNED[map](y);
+}
+
+function linearAttention(x, { d, heads, map, qkv, out, phi_q, phi_k }) {
   const t = x.length / d, k = d / heads, rows = linear(x, qkv), y = new Float32Array(x.length);
   const part = (i, s, h) => rows.subarray((3 * i + s) * d + h * k, (3 * i + s) * d + (h + 1) * k);
   for (let h = 0; h < heads; h++) {
-    const sums = new Float64Array(k * k), seen = new Float64Array(k);
+    const sums = new Float64Array(2 * k * k), seen = new Float64Array(2 * k);
     for (let i = 0; i < t; i++) {
-      const key = part(i, 1, h), value = part(i, 2, h);
-      PHI[map](key);
-      for (let a = 0; a < k; a++) {
-        const weight = key[a];
-        seen[a] += weight;
-        for (let b = 0; b < k; b++) sums[a * k + b] += weight * value[b];
+      const key = features(part(i, 1, h), map, phi_k, h), value = part(i, 2, h);
+      for (let a = 0; a < key.length; a++) {
+        seen[a] += key[a];
+        for (let b = 0; b < k; b++) sums[a * k + b] += key[a] * value[b];
       }
     }
     const row = new Float64Array(k);
     for (let i = 0; i < t; i++) {
-      const query = part(i, 0, h);
-      PHI[map](query);
+      const query = features(part(i, 0, h), map, phi_q, h);
       let whole = 0;
       row.fill(0);
-      for (let a = 0; a < k; a++) {
-        const weight = query[a];
-        whole += weight * seen[a];
-        for (let b = 0; b < k; b++) row[b] += weight * sums[a * k + b];
+      for (let a = 0; a < query.length; a++) {
+        whole += query[a] * seen[a];
+        for (let b = 0; b < k; b++) row[b] += query[a] * sums[a * k + b];
       }
       // If all weights are zero, the output is zero by definition.
       for (let b = 0; b < k; b++) y[i * d + h * k + b] = whole === 0 ? 0 : row[b] / whole;

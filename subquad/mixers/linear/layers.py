@@ -97,10 +97,10 @@ class LinearAttention(Mixer):
             raise UsageError(f"a page has no code for window={self.window.size}: use --to onnx")
         if not self.projections.plain:
             raise UsageError("a page has no code for kv_heads, biases and rotary: use --to onnx")
-        if self.maps.learned:
-            raise UsageError(f"a page has no code for the learned feature map {self.maps.name}")
         options = {"heads": self.projections.heads, "map": self.maps.name}
-        return PageLayer("linear", options, {"qkv": "projections.qkv", "out": "projections.out"})
+        parts = {"qkv": "projections.qkv", "out": "projections.out"}
+        parts |= {"phi_q": "maps.q", "phi_k": "maps.k"} if self.maps.learned else {}
+        return PageLayer("linear", options, parts)
 
 
 class CausalLinearAttention(CausalMixer):
