@@ -64,8 +64,7 @@ def test_it_answers_what_the_run_answers(tmp_path, mixer, kind):
 @pytest.mark.parametrize(("mixer", "model"), MODELS)
 def test_every_choice_of_a_model(tmp_path, mixer, model):
     run = classifier(tmp_path / "run", mixer, **model)
-    web(run, tmp_path / "page.html", "f32")
-    agrees(run, tmp_path / "page.html")
+    agrees(run, web(run, tmp_path / "page.html", "f32").out)
 
 
 @pytest.mark.usefixtures("need_node")
