@@ -99,12 +99,8 @@ def _layer_of_mixer(name: str) -> int | None:
 
 def _changed(now: ModelConfig, before: ModelConfig) -> set[int]:
     """The layers with another mixer, or the same with other options."""
-    pairs = zip(now.layer_mixers(), before.layer_mixers(), strict=True)
-    return {
-        i
-        for i, (ours, theirs) in enumerate(pairs)
-        if ours != theirs or now.mixer_options.get(ours, {}) != before.mixer_options.get(theirs, {})
-    }
+    pairs = zip(now.mixing(), before.mixing(), strict=True)
+    return {i for i, (ours, theirs) in enumerate(pairs) if ours != theirs}
 
 
 def _resized(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> dict[str, Tensor]:

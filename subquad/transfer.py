@@ -16,6 +16,7 @@ from torch import Tensor
 
 from subquad.checkpoint import CONFIG, MODEL
 from subquad.errors import SubquadError, UsageError
+from subquad.mixers import ATTENTION
 from subquad.models import ModelConfig, foreign
 from subquad.models.foreign.hub import folder_of
 from subquad.models.foreign.sentences import body_of
@@ -157,6 +158,7 @@ def inherit(config: Config, given: Collection[str]) -> Config:
         taken["tokenizer"] = start.tokenizer
     if "mixers" in given or "hybrid" in given:
         taken = {n: v for n, v in taken.items() if n not in MIXING}
+        config = config.having(mixer_options=_mixer_options(config, start.model))
     now = {name: getattr(config, part) for name in taken if (part := config.part_of(name))}
     for name, value in taken.items():
         if name in given and (found := getattr(now[name], name)) != value:
@@ -169,6 +171,18 @@ def inherit(config: Config, given: Collection[str]) -> Config:
     usual = {"length": start.length} | (_tuning(config, start, given) if start.pretrained else {})
     taken |= {n: value for n, value in usual.items() if n not in given}
     return config.having(**taken)
+
+
+def _mixer_options(config: Config, before: ModelConfig) -> dict[str, dict[str, Any]]:
+    """The options of mixers that a person has named: as they were there, or those of the attention
+    in whose place they come; a person's own go first."""
+    causal = task_class(config.task).causal
+    named = [*config.model.mixers, *([] if config.model.hybrid is None else [ATTENTION])]
+    made = {}
+    for name in dict.fromkeys(named):
+        there = before.mixer_options.get(name) or before.attention_options(name, causal=causal)
+        made[name] = there | config.model.mixer_options.get(name, {})
+    return {name: chosen for name, chosen in made.items() if chosen}
 
 
 def _tuning(config: Config, start: Start, given: Collection[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import click
 from subquad.cli.console import json_flag, result, say
 from subquad.cli.flags import TaskCommand, configure
 from subquad.cli.following import following
+from subquad.lab.compare import TEACHING
 
 
 class _Compare(TaskCommand):
@@ -36,7 +37,7 @@ class _Compare(TaskCommand):
 @click.option(
     "--teach",
     type=click.FloatRange(0),
-    default=3.0,
+    default=TEACHING,
     show_default=True,
     help="With --from: minutes for teaching each mixer from the start's own, on the texts of DATA, "
     "before training; 0 for none. A budget in --minutes pays for both.",

@@ -34,6 +34,7 @@ from subquad.locking import alone_in
 from subquad.models.precision import autocast, resolve
 from subquad.run import Run
 from subquad.signals import caught
+from subquad.storage import nothing_left
 
 __all__ = ["FILE", "Conversion", "Plan", "Watch", "convert", "seconds_of"]
 
@@ -99,6 +100,7 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
     out = Path(out)
     if (out / checkpoint.CONFIG).exists():
         raise UsageError(f"{out} already holds a run: choose another directory")
+    torch.manual_seed(plan.seed)  # before anything is drawn: new mixers too
     teacher = lengthened(teacher, plan.length)
     student = build(teacher, plan.mixer, plan.options, keep=plan.keep, layers=plan.layers)
     if plan.keep_worst and not _learning(student, teacher):
@@ -113,8 +115,8 @@ def convert(teacher: Run, plan: Plan, out: str | Path, watch: Watch) -> Conversi
         )
     watch({"kind": "note", "text": student.sentence()}, 0.0)
     with alone_in(out):
-        torch.manual_seed(plan.seed)
-        examples = _read(teacher, plan, out, watch)
+        with nothing_left(out / WORK):
+            examples = _read(teacher, plan, out, watch)
         state = resumed(out, plan, examples.fingerprint())
         state.save(out)
         work = _work(plan, state, out, teacher, examples, watch)

@@ -10,9 +10,9 @@ from torch import nn
 
 from subquad.conversion.recording import blocks_of
 from subquad.errors import UsageError
-from subquad.mixers import ATTENTION, class_of
-from subquad.mixers import options as options_of
+from subquad.mixers import class_of
 from subquad.models import ModelConfig, tables
+from subquad.models.size import refuse_too_large
 from subquad.run import Run
 from subquad.tasks import Task
 
@@ -50,6 +50,29 @@ class Student:
         return f"{share} were copied"
 
 
+def remade(task: Task, **changes: Any) -> Task:
+    """The task with other values for fields of its configuration."""
+    task = copy.copy(task)
+    task.config = task.config.having(**changes)
+    return task
+
+
+def _model(task: Task, teacher: Run) -> nn.Module:
+    """A new model where the teacher is.
+
+    Raises:
+        UsageError: it does not fit into memory.
+    """
+    refuse_too_large(task.model, teacher.device)
+    return task.model().to(teacher.device).eval()
+
+
+def _with(task: Task, model: ModelConfig) -> Task:
+    """The task with other layers."""
+    names = ("mixers", "hybrid", "layers", "mixer_options")
+    return remade(task, **{name: getattr(model, name) for name in names})
+
+
 def lengthened(teacher: Run, length: int | None) -> Run:
     """The teacher for rows of up to ``length`` tokens; learned positions beyond its own are copies
     of the first ones, as in Longformer (Beltagy et al. 2020, section 5)."""
@@ -58,10 +81,8 @@ def lengthened(teacher: Run, length: int | None) -> Run:
         return teacher
     if length < 1:
         raise UsageError(f"--length {length}: it must be at least 1")
-    task = copy.copy(teacher.task)
-    config = replace(task.config, data=replace(task.config.data, length=length))
-    task.config = config
-    made = task.model().to(teacher.device).eval()
+    task = remade(teacher.task, length=length)
+    made = _model(task, teacher)
     whole = teacher.model.state_dict()
     with torch.no_grad():
         for name, tensor in made.state_dict(keep_vars=True).items():
@@ -70,7 +91,7 @@ def lengthened(teacher: Run, length: int | None) -> Run:
                 if name.endswith("embedding.positions.weight")
                 else whole[name]
             )
-    return replace(teacher, config=config, task=task, model=made)
+    return replace(teacher, config=task.config, task=task, model=made)
 
 
 def chosen_layers(layers: int, of: int) -> tuple[int, ...]:
@@ -99,19 +120,9 @@ def configured(
     mixers = tuple(old[i] if i in keep else mixer for i in layers)
     chosen = {name: o for name, o in model.mixer_options.items() if name in mixers}
     if mixer in mixers:
-        chosen[mixer] = _inherited(model, mixer, options, causal)
+        same = model.attention_options(mixer, causal=causal)
+        chosen[mixer] = class_of(mixer, causal=causal).imitates | same | options
     return replace(model, mixers=mixers, hybrid=None, layers=len(layers), mixer_options=chosen)
-
-
-def _inherited(
-    model: ModelConfig, mixer: str, options: dict[str, Any], causal: bool
-) -> dict[str, Any]:
-    """``options``, completed with those of the old attention that the new mixer has too (such as
-    rotary positions), so that copied weights mean the same, and with those that imitate it best."""
-    cls, known = class_of(mixer, causal=causal), options_of(mixer, causal=causal)
-    old = model.mixer_options.get(ATTENTION, {})
-    same = {n: v for n, v in old.items() if n in known and n != "window"}
-    return cls.imitates | same | options
 
 
 def build(
@@ -133,6 +144,11 @@ def build(
         raise UsageError(
             f"--keep-softmax {','.join(str(i + 1) for i in keep)}: layers are 1 to {of}"
         )
+    if gone := [str(i + 1) for i in keep if i not in chosen]:
+        stay = ", ".join(str(i + 1) for i in chosen)
+        raise UsageError(
+            f"--keep-softmax {','.join(gone)}: --layers {layers} keeps only layers {stay}"
+        )
     old = teacher.config.model.layer_mixers()
     causal = teacher.task.causal
     try:
@@ -140,23 +156,17 @@ def build(
         model.check(causal=causal, length=teacher.config.data.length)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    task = copy.copy(teacher.task)
-    task.config = replace(task.config, model=model)
-    made = task.model().to(teacher.device).eval()
-    ours, theirs = _mixing(model), _mixing(teacher.config.model)
+    task = _with(teacher.task, model)
+    ours, theirs = model.mixing(), teacher.config.model.mixing()
     changed = tuple(i for i, layer in enumerate(chosen) if ours[i] != theirs[layer])
     if not changed:
         raise UsageError(
             f"{teacher.path} has {', '.join(dict.fromkeys(old))} in these layers already: "
             "nothing would be converted"
         )
+    made = _model(task, teacher)
     kept, count = _copy(teacher.model, made, chosen, changed)
     return Student(task, made, chosen, changed, kept, count)
-
-
-def _mixing(model: ModelConfig) -> list[tuple[str, dict[str, Any]]]:
-    """The mixer of each layer, with its options."""
-    return [(name, model.mixer_options.get(name, {})) for name in model.layer_mixers()]
 
 
 @torch.no_grad()
@@ -197,9 +207,8 @@ def put_back(student: Student, teacher: Run, keep: tuple[int, ...]) -> Student:
     )
     both = old.mixer_options | now.mixer_options
     model = replace(now, mixers=names, mixer_options={n: o for n, o in both.items() if n in names})
-    task = copy.copy(student.task)
-    task.config = replace(task.config, model=model)
-    made = task.model().to(teacher.device).eval()
+    task = _with(student.task, model)
+    made = _model(task, teacher)
     before, theirs = student.model.state_dict(), blocks_of(teacher.model)
     for name, tensor in made.state_dict(keep_vars=True).items():
         if name in before and before[name].shape == tensor.shape:

@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 
-from subquad.mixers import ATTENTION, MIXERS, Mixer, build, class_of
+from subquad.mixers import ATTENTION, MIXERS, Mixer, build, class_of, options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +96,16 @@ class ModelConfig:
                 "name at least one, and at most one per layer"
             )
         return self.mixers + self.mixers[-1:] * (self.layers - len(self.mixers))
+
+    def mixing(self) -> list[tuple[str, dict[str, Any]]]:
+        """The mixer of each layer with its options, from bottom to top."""
+        return [(name, self.mixer_options.get(name, {})) for name in self.layer_mixers()]
+
+    def attention_options(self, mixer: str, *, causal: bool) -> dict[str, Any]:
+        """The options of this model's attention that ``mixer`` has too (rotary positions, grouped
+        keys, biases): without them, weights that are copied would mean something else."""
+        known = options(mixer, causal=causal)
+        return {n: v for n, v in self.mixer_options.get(ATTENTION, {}).items() if n in known}
 
     def placed(self) -> "ModelConfig":
         """This configuration with ``positions`` decided by the mixers if it is None."""

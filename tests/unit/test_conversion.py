@@ -13,6 +13,7 @@ import torch
 from subquad import conversion
 from subquad.conversion import Plan, convert, losses
 from subquad.conversion.recording import blocks_of, recorded
+from subquad.conversion.stage import Stage
 from subquad.conversion.student import build, chosen_layers, lengthened
 from subquad.data.batches import Batch, TokenInput
 from subquad.errors import Interrupted, SubquadError, UsageError
@@ -91,6 +92,20 @@ def test_a_layer_that_keeps_its_mixer_stays_as_it_is(teacher: Run) -> None:
     student = build(teacher, "linear", HEDGEHOG, keep=(1,))
     assert student.changed == (0, 2)
     assert student.task.config.model.layer_mixers() == ("linear", "softmax", "linear")
+
+
+def test_what_is_new_is_drawn_from_the_seed(
+    teacher: Run, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stage, "run", lambda self, received: None)  # noqa: ARG005
+    made = {}
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        torch.rand(len(made) + 1)  # what was drawn before does not matter
+        wanted = plan(file, mixer="fastformer", options={}, seed=seed)
+        student = convert(teacher, wanted, tmp_path / name, silent).student
+        made[name] = student.model.state_dict()
+    assert all(torch.equal(made["a"][n], made["b"][n]) for n in made["a"])
+    assert not all(torch.equal(made["a"][n], made["c"][n]) for n in made["a"])
 
 
 def test_fewer_layers_are_evenly_spaced_with_the_last() -> None:
@@ -192,6 +207,7 @@ def test_longer_rows_repeat_the_positions(teacher: Run) -> None:
         ({"minutes": 0}, "--minutes is 0; it must be above zero"),
         ({"keep": (7,)}, "layers are 1 to 3"),
         ({"layers": 4}, "the model has 3 layers"),
+        ({"layers": 1, "keep": (0,)}, "--keep-softmax 1: --layers 1 keeps only layers 3"),
         ({"mixer": "nothing"}, "nothing"),
         ({"length": 0}, "--length 0"),
         ({"keep_worst": 3}, "auto:3 would keep all 3 layers that are converted: at most auto:2"),
@@ -211,4 +227,4 @@ def test_too_few_texts_are_refused(teacher: Run, tmp_path: Path) -> None:
     few.write_text('{"text": "a good film"}\n' * 5)
     with pytest.raises(SubquadError, match="makes 5 rows; a conversion needs 20 or more"):
         convert(teacher, plan(str(few)), tmp_path / "out", silent)
-    assert not (tmp_path / "out" / "config.json").exists()
+    assert not (tmp_path / "out").exists()

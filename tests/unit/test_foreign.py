@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from subquad import transfer
+from subquad.configuring import configure
 from subquad.errors import SubquadError
 from subquad.models import foreign
 from subquad.models.foreign import hub
@@ -89,6 +90,19 @@ def test_a_body_starts_a_run(kind: str, tmp_path: Path) -> None:
     assert set(start.model.layer_mixers()) <= set(foreign.FAMILIES[kind].mixers)
     assert start.task == ("language" if kind in CAUSAL else "embed")
     assert start.options.get("special_tokens") or start.options["start_token"] == "[CLS]"
+
+
+@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize("mixer", ["softmax", "linear"])
+def test_a_mixer_that_is_named_has_the_options_of_the_attention(
+    kind: str, mixer: str, tmp_path: Path
+) -> None:
+    """Without rotary positions and biases as they were, copied weights mean nothing."""
+    _, folder = saved(kind, tmp_path / kind)
+    task = "language" if kind in CAUSAL else "classify"
+    values = {"start": str(folder), "mixers": mixer}
+    found = configure(task, "x", values).model.mixer_options.get(mixer, {})
+    assert found == transfer.opened(str(folder)).model.mixer_options.get("softmax", {})
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])

@@ -6,8 +6,8 @@ import pytest
 
 from subquad.cli import app
 from subquad.cli.flags import configure
+from subquad.lab.compare import TEACHING
 from subquad.lab.compare.reproduce import compare_command
-from subquad.lab.compare.teaching import MINUTES
 from subquad.tasks import learning_tasks
 
 #: A value that is not the default, for every kind of field.
@@ -42,5 +42,5 @@ def test_the_command_says_every_setting(task, monkeypatch):
     with pytest.raises(Stop):
         app.main(words[1:], standalone_mode=False)
     again, *rest = made[0]
-    assert rest == [mixers, 2, "out", "test.csv", MINUTES]
+    assert rest == [mixers, 2, "out", "test.csv", TEACHING]
     assert again.having(mixers=config.model.mixers) == config

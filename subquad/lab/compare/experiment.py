@@ -19,7 +19,7 @@ from pathlib import Path
 
 from subquad.data.batches import Examples
 from subquad.errors import UsageError
-from subquad.lab.compare import teaching
+from subquad.lab.compare import TEACHING, teaching
 from subquad.lab.compare.budget import cautions
 from subquad.lab.compare.comparison import Comparison, candidates, in_a_line
 from subquad.lab.compare.floors import Floor, encoded, floors
@@ -46,7 +46,7 @@ def compare(
     out: str | Path,
     *,
     test: str | None = None,
-    teach: float = teaching.MINUTES,
+    teach: float = TEACHING,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
     watch: Watch = ignore,
@@ -97,7 +97,7 @@ def study(
     out: str | Path,
     *,
     test: str | None = None,
-    teach: float = teaching.MINUTES,
+    teach: float = TEACHING,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
     watch: Watch = ignore,

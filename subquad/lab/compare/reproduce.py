@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from subquad.lab.compare.teaching import MINUTES
+from subquad.lab.compare import TEACHING
 from subquad.tasks import Config, task_class
 from subquad.tasks.config import PARTS
 from subquad.transfer import SHAPE
@@ -23,13 +23,13 @@ def compare_command(
     seeds: int,
     out: str,
     test: str | None,
-    teach: float = MINUTES,
+    teach: float = TEACHING,
 ) -> str:
     """The command line ``subquad compare …``, quoted for a shell."""
     words = ["subquad", "compare", config.data.path, "--task", config.task]
     words += ["--mixers", ",".join(mixers), "--seeds", str(seeds)]
     words += _flags(config)
-    if config.training.start is not None and teach != MINUTES:
+    if config.training.start is not None and teach != TEACHING:
         words += ["--teach", f"{teach:g}"]
     if test is not None:
         words += ["--test", test]

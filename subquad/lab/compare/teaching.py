@@ -16,8 +16,6 @@ from subquad.lab.progress import Progress, Watch
 from subquad.run import load
 from subquad.tasks import Config, load_config
 
-#: Minutes of teaching, unless said otherwise.
-MINUTES = 3.0
 #: Settings of how a file is read.
 _READING = ("text", "pair", "format", "encoding", "on_bad_row", "header", "quotes")
 
@@ -53,7 +51,7 @@ def taught(config: Config, place: Path, minutes: float, watch: Watch) -> Taught:
     if start is None or not minutes:
         return Taught(config, 0.0)
     teacher = load(start)
-    if teacher.config.model.layer_mixers() == config.model.layer_mixers():
+    if teacher.config.model.mixing() == config.model.mixing():
         return Taught(config, 0.0)
     mixer = config.model.mixers[0]
     if not (place / CONFIG).exists():

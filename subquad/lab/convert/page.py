@@ -116,10 +116,8 @@ def _errors(made: Conversion) -> Table:
 
 def _changed_at_start(made: Conversion) -> list[int]:
     """The layers that took part in the first stage: those that got their mixer back as well."""
-    count = len(next(iter(made.stages.values()))["after"]["errors"])
-    back = [i for i in made.kept if i not in made.plan.keep]
-    both = sorted({*made.student.changed, *back})
-    return both if len(both) == count else list(made.student.changed)
+    back = made.kept if made.plan.keep_worst else ()
+    return sorted({*made.student.changed, *back})
 
 
 def _cell(errors: list[float], place: int) -> str:

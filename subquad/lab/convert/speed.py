@@ -5,22 +5,20 @@ last one is the bound: no mixer can make this body faster than that. Weights do 
 time, so the models have as many positions as the longest row needs, drawn at random.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from subquad.conversion import Conversion
+from subquad.conversion.student import remade
 from subquad.lab.instruments.layer import Measured, Point
 from subquad.lab.instruments.memory import allocated_by
 from subquad.lab.instruments.timing import interleave
 from subquad.lab.progress import Progress, Watch
 from subquad.mixers import CONTROL
-from subquad.models import ModelConfig
 from subquad.models.precision import autocast, resolve
-from subquad.tasks import Task
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 #: Seconds for each length, about.
@@ -36,11 +34,10 @@ def measure(made: Conversion, lengths: Sequence[int], watch: Watch) -> Measured:
     old, new = made.teacher.task, made.student.task
     on = torch.device("cpu")
     precision = resolve("auto", on)
-    models = {
-        BEFORE: _model(old, old.config.model, longest),
-        AFTER: _model(new, new.config.model, longest),
-        BARE: _model(new, _unmixed(new.config.model), longest),
-    }
+    bare: dict[str, Any] = {"mixers": (CONTROL,), "hybrid": None, "mixer_options": {}}
+    tasks = {BEFORE: remade(old, length=longest), AFTER: remade(new, length=longest)}
+    tasks[BARE] = remade(new, length=longest, **bare)
+    models = {name: task.model().eval() for name, task in tasks.items()}
     points: list[Point] = []
     for i, length in enumerate(sorted(lengths)):
         watch(Progress(i / len(lengths), f"measuring at {length:,} tokens"))
@@ -75,17 +72,6 @@ def times_as_fast(measured: Measured, name: str) -> dict[int, float]:
     """Length → how many times as fast as the old model."""
     pairs = zip(measured.of(BEFORE), measured.of(name), strict=True)
     return {old.length: old.seconds / new.seconds for old, new in pairs}
-
-
-def _model(task: Task, model: ModelConfig, length: int) -> nn.Module:
-    task = copy.copy(task)
-    data = replace(task.config.data, length=length)
-    task.config = replace(task.config, model=model, data=data)
-    return task.model().eval()
-
-
-def _unmixed(model: ModelConfig) -> ModelConfig:
-    return replace(model, mixers=(CONTROL,), hybrid=None, mixer_options={})
 
 
 def _at(models: Mapping[str, nn.Module], t: int) -> list[Point]:
