@@ -100,9 +100,11 @@ def study(
     teach: float = TEACHING,
     lengths: Sequence[int] = LENGTHS,
     command: str | None = None,
+    baselines: bool = True,
     watch: Watch = ignore,
 ) -> Comparison:
-    """The same as ``compare``, but without the report: only ``out/runs`` is written."""
+    """The same as ``compare``, but without the report: only ``out/runs`` is written; and without
+    fitting the baselines again where another comparison of the same data has them."""
     out = Path(out)
     teaching.check(config, teach)
     plan = _plan(config, mixers, seeds)
@@ -134,7 +136,7 @@ def study(
         figure = deciding_figure(first, runs[0], held_out, test)
         piece(Progress(1.0, "training", f"{i + 1} of {len(plan)}: {in_a_line(runs[-1], figure)}"))
     watch(Progress(_TRAINING, "fitting baselines"))
-    found = _floors(config, data, test)
+    found = _floors(config, data, test) if baselines else ()
     verdict = judge(candidates(runs, found, figure), figure)
     verdict = replace(verdict, cautions=cautions(config, runs, figure, len(training)))
     measured = _measure(config, mixers, lengths, watch)

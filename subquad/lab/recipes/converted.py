@@ -118,6 +118,7 @@ def _outcome(
             test=test,
             teach=teach,
             lengths=(),
+            baselines=i == 0,
             watch=watch,
         )
         _remove_stores(place)

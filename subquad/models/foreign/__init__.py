@@ -1,8 +1,9 @@
 """Bodies of other people's models: folders in the format of the ``transformers`` library.
 
 A folder contains ``config.json``, ``model.safetensors`` (also in several files) and a tokenizer; of
-sentence-transformers, also ``1_Pooling``. Every setting is either honoured or refused by name, and
-every tensor either used or refused; only heads are left out, because another task needs another.
+sentence-transformers, also ``1_Pooling``. Every setting that changes what is computed is either
+honoured or refused by name, and every tensor either used or refused; only heads are left out,
+because another task needs another.
 """
 
 import json
